@@ -14,7 +14,7 @@ use crate::graph::Graph;
 use crate::limits;
 use crate::partitioning::{PartitionPlan, checking_trunks, writes};
 use crate::partitions::Block;
-use crate::qos_tables::{are_managed, high_limit, operational_vls, tables, wanted};
+use crate::qos_tables::{are_managed, is_port_zero, operational_vls, ports, tables, wanted};
 use crate::query::{NodeId, PortId};
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 use crate::target::Target;
@@ -65,9 +65,6 @@ pub(crate) fn activate(
         }
     }
     let keys = ports.partitions();
-    if are_managed(config, graph) {
-        ports.high_limits();
-    }
     ports.limits();
     let links = ports.links();
     let raised: Vec<Raised> = links.iter().map(|&link| ports.arm(link)).collect();
@@ -99,9 +96,7 @@ pub(crate) fn lanes(
     if !are_managed(config, graph) {
         return;
     }
-    let topology = &target.discovered.topology;
-    for port in topology.ports().filter(|&port| topology.peer(port).is_some()) {
-        let end = target.discovered.end(port);
+    for end in ends(target, graph) {
         let Some(known) = graph.port(end).filter(|_| !held.holds(end)) else { continue };
         for table in tables(graph, end) {
             let wanted = wanted(config, graph, end, table);
@@ -110,6 +105,17 @@ pub(crate) fn lanes(
             }
         }
     }
+}
+
+/// The ports whose tables are managed, as far as there are routes.
+fn ends<'a>(target: &'a Target, graph: &'a Graph) -> impl Iterator<Item = PortId> + use<'a> {
+    let discovered = &target.discovered;
+    let nodes = discovered.topology.nodes().map(|node| discovered.id(node));
+    let is_led_over = |end: &PortId| {
+        let peer = |port| discovered.topology.peer(port);
+        is_port_zero(graph, *end) || discovered.port(*end).and_then(peer).is_some()
+    };
+    nodes.flat_map(|id| ports(graph, id)).filter(is_led_over)
 }
 
 /// A link on its way up.
@@ -240,22 +246,6 @@ impl Ports<'_> {
         step
     }
 
-    /// How much of high priority goes first, of ports that are up: others are told as they are armed.
-    fn high_limits(&mut self) {
-        let topology = &self.target.discovered.topology;
-        for port in topology.ports().filter(|&port| topology.peer(port).is_some()) {
-            let end = self.target.discovered.end(port);
-            let limit = high_limit(self.config, self.graph, end);
-            let other = |info: &PortInfo| {
-                limit.is_some_and(|limit| info.vl_high_limit != limit)
-                    && info.state != PortState::Initialize
-            };
-            if !self.held.holds(end) && self.info(end).is_some_and(other) {
-                self.port(end, PortWrite::default());
-            }
-        }
-    }
-
     /// Every cable, the own one first; last those between switches over which nothing leads until they are up.
     fn links(&self) -> Vec<[PortId; 2]> {
         let discovered = &self.target.discovered;
@@ -364,14 +354,10 @@ pub(crate) fn port_info(
         (info.lid, info.lmc) = (lid, lmc);
         info.master_sm_lid = manager;
         info.gid_prefix = config.subnet_prefix();
-        info.master_sm_sl = 0;
     }
     limits::limit(config, graph, end, &mut info);
     if is_guarded(graph, end) {
         (info.m_key, info.m_key_protect, info.m_key_lease_period) = graph.protection(end);
-    }
-    if let Some(limit) = high_limit(config, graph, end) {
-        info.vl_high_limit = limit;
     }
     if write.state == Some(Raise::ToArmed)
         && let Some(other) = graph.link(end).and_then(|link| graph.port(link.to)?.info.as_ref())
@@ -379,7 +365,7 @@ pub(crate) fn port_info(
         // What both ends can. Only in INIT may these change without harm (IBA 14.2.5.6).
         let mtus = [held.mtu_cap, other.mtu_cap];
         info.neighbor_mtu = mtus.into_iter().min_by_key(|mtu| mtu.code())?;
-        info.operational_vls = operational_vls(graph, end)?;
+        info.operational_vls = operational_vls(config, graph, end)?;
     }
     Some(info)
 }

@@ -35,6 +35,19 @@ impl Enforce {
     }
 }
 
+/// What ports of one kind have instead of what all have. Unset: as all have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QosOptions {
+    /// The virtual lane of each service level.
+    pub sl2vl: Option<[u8; 16]>,
+    /// The high priority arbitration table.
+    pub vlarb_high: Option<Vec<[u8; 2]>>,
+    /// The low priority one.
+    pub vlarb_low: Option<Vec<[u8; 2]>>,
+    /// VLHighLimit.
+    pub high_limit: Option<u8>,
+}
+
 /// Local ports of one manager.
 const MOST_PORTS: u32 = 8;
 
@@ -86,6 +99,18 @@ pub struct Config {
     pub qos_vlarb_low: Vec<[u8; 2]>,
     /// VLHighLimit: how much of high priority goes before something of low priority may, in 4 KiB; 255: any.
     pub qos_high_limit: u8,
+    /// What ports of adapters have instead.
+    pub qos_ca: QosOptions,
+    /// What ports of routers have.
+    pub qos_rtr: QosOptions,
+    /// What enhanced port 0 of a switch has.
+    pub qos_sw0: QosOptions,
+    /// What external ports of switches have.
+    pub qos_swe: QosOptions,
+    /// The most data lanes of a link, as PortInfo:OperationalVLs says it: 1 to 5 for 1, 2, 4, 8 and 15.
+    pub max_op_vls: u8,
+    /// The service level by which ports speak to the manager.
+    pub sm_sl: u8,
     /// Milliseconds to wait for an answer.
     pub timeout_ms: u32,
     /// How often a question is asked before the node counts as mute.
@@ -178,6 +203,12 @@ impl Default for Config {
             qos_vlarb_high: (0..15).map(|vl| [vl, if vl == 0 { 4 } else { 0 }]).collect(),
             qos_vlarb_low: (0..15).map(|vl| [vl, if vl == 0 { 0 } else { 4 }]).collect(),
             qos_high_limit: 0,
+            qos_ca: QosOptions::default(),
+            qos_rtr: QosOptions::default(),
+            qos_sw0: QosOptions::default(),
+            qos_swe: QosOptions::default(),
+            max_op_vls: 5,
+            sm_sl: 0,
             timeout_ms: 100,
             attempts: 4,
             window: 32,
@@ -250,12 +281,33 @@ impl Config {
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
         within("granted_sl", self.granted_sl.into(), 0, 15, "0 to 15")?;
         within("unmanaged_share", self.unmanaged_share, 0, 500_000, "at most half of a link")?;
-        for vl in self.qos_sl2vl {
-            within("qos_sl2vl", vl.into(), 0, 15, "virtual lanes 0 to 14, or 15 to drop")?;
+        within("max_op_vls", self.max_op_vls.into(), 1, 5, "1 to 5, for 1, 2, 4, 8 and 15 lanes")?;
+        within("sm_sl", self.sm_sl.into(), 0, 15, "0 to 15")?;
+        let [ca, rtr, sw0, swe] = [&self.qos_ca, &self.qos_rtr, &self.qos_sw0, &self.qos_swe];
+        for (key, mapping) in [
+            ("qos_sl2vl", Some(&self.qos_sl2vl)),
+            ("qos_ca_sl2vl", ca.sl2vl.as_ref()),
+            ("qos_rtr_sl2vl", rtr.sl2vl.as_ref()),
+            ("qos_sw0_sl2vl", sw0.sl2vl.as_ref()),
+            ("qos_swe_sl2vl", swe.sl2vl.as_ref()),
+        ] {
+            for &vl in mapping.into_iter().flatten() {
+                within(key, vl.into(), 0, 15, "virtual lanes 0 to 14, or 15 to drop")?;
+            }
         }
-        for (key, entries) in
-            [("qos_vlarb_high", &self.qos_vlarb_high), ("qos_vlarb_low", &self.qos_vlarb_low)]
-        {
+        for (key, entries) in [
+            ("qos_vlarb_high", Some(&self.qos_vlarb_high)),
+            ("qos_vlarb_low", Some(&self.qos_vlarb_low)),
+            ("qos_ca_vlarb_high", ca.vlarb_high.as_ref()),
+            ("qos_ca_vlarb_low", ca.vlarb_low.as_ref()),
+            ("qos_rtr_vlarb_high", rtr.vlarb_high.as_ref()),
+            ("qos_rtr_vlarb_low", rtr.vlarb_low.as_ref()),
+            ("qos_sw0_vlarb_high", sw0.vlarb_high.as_ref()),
+            ("qos_sw0_vlarb_low", sw0.vlarb_low.as_ref()),
+            ("qos_swe_vlarb_high", swe.vlarb_high.as_ref()),
+            ("qos_swe_vlarb_low", swe.vlarb_low.as_ref()),
+        ] {
+            let Some(entries) = entries else { continue };
             within(key, entries.len() as u32, 0, 64, "at most 64 entries")?;
             for [vl, _] in entries {
                 within(key, (*vl).into(), 0, 14, "virtual lanes 0 to 14")?;

@@ -10,7 +10,7 @@ use snin_mad::{PortInfo, SlToVl};
 use crate::config::Config;
 use crate::graph::{Graph, Port};
 use crate::qos_table::{QosTable, QosTableId};
-use crate::qos_tables::{arbitration, operational_vls};
+use crate::qos_tables::{arbitration, is_port_zero, operational_vls, vls};
 use crate::query::PortId;
 use crate::target::Target;
 
@@ -36,7 +36,7 @@ pub struct GrantedLanes {
 /// Whether ports get these tables: something is granted on this fabric, and some link has two lanes.
 pub(crate) fn are_written(config: &Config, graph: &Graph, target: &Target) -> bool {
     let (discovered, routing) = (&target.discovered, &target.routing);
-    let has_two = |end| lanes(graph, end).is_some_and(|lanes| lanes > LANE);
+    let has_two = |end| lanes(config, graph, end).is_some_and(|lanes| lanes > LANE);
     are_possible(config)
         && !routing.forest.trees().is_empty()
         && cabled(&discovered.topology).any(|port| has_two(discovered.end(port)))
@@ -57,7 +57,8 @@ pub(crate) fn told(config: &Config, graph: &Graph, target: &Target) -> GrantedLa
         return GrantedLanes { level: config.granted_sl, shared: Vec::new() };
     }
     let ends = cabled(&target.discovered.topology).map(|port| target.discovered.end(port));
-    let shared = ends.filter(|&end| shares(graph, end)).map(|end| graph.port_name(end)).collect();
+    let shared =
+        ends.filter(|&end| shares(config, graph, end)).map(|end| graph.port_name(end)).collect();
     let level = if are_written(config, graph, target) { config.granted_sl } else { 0 };
     GrantedLanes { level, shared }
 }
@@ -66,19 +67,23 @@ fn cabled(topology: &Topology) -> impl Iterator<Item = PortIndex> + '_ {
     topology.ports().filter(|&port| topology.peer(port).is_some())
 }
 
-/// Whether the port has one lane, or refuses tables that would tell two apart.
-fn shares(graph: &Graph, end: PortId) -> bool {
-    let Some(port) = graph.port(end) else { return false };
-    let has_one = port.info.as_ref().is_some_and(|info| info.vl_cap.data_vls() == Some(LANE));
-    has_one || port.qos_tables.values().any(Option::is_none)
+/// Whether it is for the port that its link has one lane: it has no more, it came up with no more though both ends
+/// have, or it refuses tables that would tell two apart.
+fn shares(config: &Config, graph: &Graph, end: PortId) -> bool {
+    let info = |end: PortId| graph.port(end)?.info.as_ref();
+    let Some((port, own)) = graph.port(end).zip(info(end)) else { return false };
+    let other = port.link.and_then(|link| info(link.to));
+    let can = |info: &PortInfo| info.vl_cap.code().min(config.max_op_vls) > LANE;
+    let came_up_with_one = vls(own).code() == LANE && other.is_some_and(can);
+    !can(own) || came_up_with_one || port.qos_tables.values().any(Option::is_none)
 }
 
 /// The data lanes of the port's link.
-fn lanes(graph: &Graph, end: PortId) -> Option<u8> {
-    operational_vls(graph, end)?.data_vls()
+fn lanes(config: &Config, graph: &Graph, end: PortId) -> Option<u8> {
+    operational_vls(config, graph, end)?.data_vls()
 }
 
-/// What one of the port's tables shall hold; none of a link with one lane is needed for arbitration.
+/// What one of the port's tables shall hold: port 0 of a switch is no way of what is granted, and none of a link with one lane is needed for arbitration.
 pub(crate) fn wanted(
     config: &Config,
     graph: &Graph,
@@ -86,7 +91,10 @@ pub(crate) fn wanted(
     info: &PortInfo,
     table: QosTableId,
 ) -> Option<QosTable> {
-    let lanes = lanes(graph, end)?;
+    let lanes = lanes(config, graph, end)?;
+    if is_port_zero(graph, end) {
+        return None;
+    }
     match table {
         QosTableId::Mapping(_) => {
             Some(QosTable::Mapping(SlToVl { vls: mapping(config.granted_sl, lanes) }))
@@ -125,7 +133,7 @@ pub(crate) fn high_limit(config: &Config, graph: &Graph, end: PortId) -> Option<
     let link = graph.port(end)?.link?;
     let ends = [end, link.to].map(|end| graph.port(end)?.info.as_ref()?.mtu_cap.bytes());
     let mtu = ends.into_iter().flatten().min()?;
-    (lanes(graph, end)? > LANE).then(|| limit(config.unmanaged_share, mtu))
+    (lanes(config, graph, end)? > LANE).then(|| limit(config.unmanaged_share, mtu))
 }
 
 /// How much may go first while a packet of the others waits: they get `share` of a million of the link at least, in

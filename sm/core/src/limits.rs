@@ -7,6 +7,7 @@ use snin_mad::{NodeType, PortInfo, SwitchInfo};
 
 use crate::config::Config;
 use crate::graph::Graph;
+use crate::qos_tables::high_limit;
 use crate::query::{NodeId, PortId};
 
 /// The greatest LifeTimeValue (IBA 14.2.5.4); from 20 on packets live for ever.
@@ -16,9 +17,13 @@ const LONGEST: u8 = 31;
 /// subnet where there is an address, waits at heads of queues and stalled lanes where a switch sends.
 pub(crate) fn limit(config: &Config, graph: &Graph, (id, num): PortId, info: &mut PortInfo) {
     let node = graph.node(id);
+    if let Some(limit) = high_limit(config, graph, (id, num)) {
+        info.vl_high_limit = limit;
+    }
     let is_external = num != PortNum::ZERO;
     if !(node.is_switch() && is_external) {
         info.subnet_timeout = config.subnet_timeout;
+        info.master_sm_sl = config.sm_sl;
     }
     let link = graph.port((id, num)).and_then(|port| port.link);
     let Some(link) = link.filter(|_| is_external) else { return };

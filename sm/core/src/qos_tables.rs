@@ -4,11 +4,11 @@
 
 use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
-use snin_mad::{PortInfo, SlToVl, VlArbitration, VlCount};
+use snin_mad::{NodeType, PortInfo, PortState, SlToVl, VlArbitration, VlCount};
 
-use crate::config::Config;
+use crate::config::{Config, QosOptions};
 use crate::granted_lanes;
-use crate::graph::{Graph, is_up};
+use crate::graph::{Graph, Port, is_up};
 use crate::qos_table::{QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
 
@@ -20,12 +20,30 @@ pub(crate) const fn are_managed(config: &Config, graph: &Graph) -> bool {
     config.qos || graph.has_granted_lanes
 }
 
-/// The tables that a cabled port has.
+/// The ports of a node whose tables are managed where they are cabled: enhanced port 0 is an end port, too.
+pub(crate) fn ports(graph: &Graph, id: NodeId) -> impl Iterator<Item = PortId> + '_ {
+    let zero = is_enhanced(graph, id).then_some((id, PortNum::ZERO));
+    zero.into_iter().chain(graph.node(id).external().map(move |(num, _)| (id, num)))
+}
+
+fn is_enhanced(graph: &Graph, id: NodeId) -> bool {
+    graph.node(id).switch.as_ref().is_some_and(|switch| switch.enhanced_port_zero)
+}
+
+/// Whether it is port 0 of a switch.
+pub(crate) fn is_port_zero(graph: &Graph, end: PortId) -> bool {
+    end.1 == PortNum::ZERO && graph.node(end.0).is_switch()
+}
+
+/// The tables that a cabled port has, or enhanced port 0.
 pub(crate) fn tables(graph: &Graph, end: PortId) -> Vec<QosTableId> {
     let node = graph.node(end.0);
-    let Some(info) =
-        graph.port(end).filter(|port| port.link.is_some()).and_then(|p| p.info.as_ref())
-    else {
+    let is_zero = is_port_zero(graph, end);
+    let has_any = |port: &&Port| match is_zero {
+        true => is_enhanced(graph, end.0),
+        false => port.link.is_some(),
+    };
+    let Some(info) = graph.port(end).filter(has_any).and_then(|port| port.info.as_ref()) else {
         return Vec::new();
     };
     // Port 0 speaks for its switch (IBA 14.2.5.6).
@@ -34,8 +52,8 @@ pub(crate) fn tables(graph: &Graph, end: PortId) -> Vec<QosTableId> {
     let mut tables = Vec::new();
     if speaks.is_some_and(|info| info.capabilities.has(Capabilities::SL_MAPPING)) {
         if node.is_switch() {
-            let enhanced = node.switch.as_ref().is_some_and(|switch| switch.enhanced_port_zero);
-            tables.extend(enhanced.then_some(QosTableId::Mapping(PortNum::ZERO)));
+            // What the switch sends itself comes in by port 0, which need not be an enhanced one.
+            tables.push(QosTableId::Mapping(PortNum::ZERO));
             let inputs = node.external().filter(|(num, port)| *num != end.1 && port.link.is_some());
             tables.extend(inputs.map(|(num, _)| QosTableId::Mapping(num)));
         } else {
@@ -56,8 +74,8 @@ pub(crate) fn managed(
     graph: &Graph,
     id: NodeId,
 ) -> Vec<(PortId, QosTableId, QosTable)> {
-    let ends = graph.node(id).external().map(|(num, _)| (id, num));
-    let tables = ends.flat_map(|end| tables(graph, end).into_iter().map(move |table| (end, table)));
+    let tables = ports(graph, id)
+        .flat_map(|end| tables(graph, end).into_iter().map(move |table| (end, table)));
     let wanted = |(end, table)| Some((end, table, wanted(config, graph, end, table)?));
     tables.filter_map(wanted).collect()
 }
@@ -98,13 +116,23 @@ pub(crate) fn has_quarter(info: &PortInfo, quarter: u8) -> bool {
     usize::from(capacity) > if quarter.is_multiple_of(2) { QUARTER } else { 0 }
 }
 
-/// The data VLs that both ends of the port's cable have.
-pub(crate) fn operational_vls(graph: &Graph, end: PortId) -> Option<VlCount> {
+/// The data VLs that both ends of the port's cable have and the configuration allows.
+pub(crate) fn operational_vls(config: &Config, graph: &Graph, end: PortId) -> Option<VlCount> {
+    let most = VlCount::new(config.max_op_vls);
     let port = graph.port(end)?;
-    let own = port.info.as_ref()?.vl_cap;
-    let other =
-        port.link.and_then(|link| graph.port(link.to)?.info.as_ref()).map(|info| info.vl_cap);
-    [Some(own), other].into_iter().flatten().min_by_key(|vls| vls.code())
+    let own = vls(port.info.as_ref()?);
+    let other = port.link.and_then(|link| graph.port(link.to)?.info.as_ref()).map(vls);
+    [Some(own), other, Some(most)].into_iter().flatten().min_by_key(|vls| vls.code())
+}
+
+/// The data VLs of a port: all that it can have, until it has come up with as many as some manager told it. Only in
+/// INIT these may change without harm (IBA 14.2.5.6).
+pub(crate) fn vls(info: &PortInfo) -> VlCount {
+    let is_up = info.state.code() > PortState::Initialize.code();
+    match info.operational_vls {
+        vls if is_up && vls.code() > 0 && vls.code() < info.vl_cap.code() => vls,
+        _ => info.vl_cap,
+    }
 }
 
 /// What the port's table shall hold. A VL that the link does not have becomes one that it has, as OpenSM does
@@ -119,22 +147,41 @@ pub(crate) fn wanted(
     if !config.qos {
         return granted_lanes::wanted(config, graph, end, info, table);
     }
-    let code = operational_vls(graph, end)?.code().clamp(1, 5);
+    let code = operational_vls(config, graph, end)?.code().clamp(1, 5);
     let mask = (1u8 << (code - 1)) - 1;
+    let own = options(config, graph, end);
     Some(match table {
-        QosTableId::Mapping(_) => QosTable::Mapping(SlToVl {
-            vls: config.qos_sl2vl.map(|vl| if vl == 15 { vl } else { vl & mask }),
-        }),
+        QosTableId::Mapping(input) => {
+            // As OpenSM has it: only what port 0 sends to itself is as port 0 has it.
+            let own = match is_port_zero(graph, end) && input != PortNum::ZERO {
+                true => &config.qos_swe,
+                false => own,
+            };
+            let vls = own.sl2vl.unwrap_or(config.qos_sl2vl);
+            QosTable::Mapping(SlToVl { vls: vls.map(|vl| if vl == 15 { vl } else { vl & mask }) })
+        }
+        // There is nothing to arbitrate.
+        QosTableId::Arbitration(_) if info.vl_cap.data_vls() == Some(1) => return None,
         QosTableId::Arbitration(quarter) => {
             let entries = match quarter {
-                1 | 2 => &config.qos_vlarb_low,
-                _ => &config.qos_vlarb_high,
+                1 | 2 => own.vlarb_low.as_ref().unwrap_or(&config.qos_vlarb_low),
+                _ => own.vlarb_high.as_ref().unwrap_or(&config.qos_vlarb_high),
             };
             let entries: Vec<[u8; 2]> =
                 entries.iter().map(|&[vl, weight]| [vl & mask, weight]).collect();
             QosTable::Arbitration(arbitration(&entries, info, quarter))
         }
     })
+}
+
+/// What ports of this one's kind have instead of what all have.
+fn options<'a>(config: &'a Config, graph: &Graph, end: PortId) -> &'a QosOptions {
+    match graph.node(end.0).info.node_type {
+        NodeType::Switch if end.1 == PortNum::ZERO => &config.qos_sw0,
+        NodeType::Switch => &config.qos_swe,
+        NodeType::Router => &config.qos_rtr,
+        _ => &config.qos_ca,
+    }
 }
 
 /// A quarter of an arbitration table that has these entries, as many as the port has room for.
@@ -156,8 +203,13 @@ pub(crate) fn arbitration(entries: &[[u8; 2]], info: &PortInfo, quarter: u8) -> 
 
 /// PortInfo:VLHighLimit of a port whose tables are managed.
 pub(crate) fn high_limit(config: &Config, graph: &Graph, end: PortId) -> Option<u8> {
+    if is_port_zero(graph, end) && !is_enhanced(graph, end.0) {
+        return None;
+    }
     if config.qos {
-        return Some(config.qos_high_limit);
+        let has_one = graph.port(end)?.info.as_ref()?.vl_cap.data_vls() == Some(1);
+        let own = options(config, graph, end).high_limit.unwrap_or(config.qos_high_limit);
+        return Some(if has_one { 0 } else { own });
     }
     graph.has_granted_lanes.then(|| granted_lanes::high_limit(config, graph, end))?
 }

@@ -8,7 +8,7 @@ use snin_daemon::group::GroupName;
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_protocol::view::Policy;
-use snin_sm_core::config::{Config, Enforce};
+use snin_sm_core::config::{Config, Enforce, QosOptions};
 use snin_sm_core::error::ConfigError;
 
 /// Tables that are repaired wait so long, at most, until controllers say that nothing is sent along what is
@@ -123,6 +123,42 @@ snin_daemon::settings! {
         qos_vlarb_low: Vec<[u8; 2]> = Config::default().qos_vlarb_low,
         /// How much of high priority goes before something of low priority may, in 4 KiB; 255: any.
         qos_high_limit: u8 = 0,
+        /// The same for ports of adapters alone. Unset: as above.
+        qos_ca_sl2vl: Option<[u8; 16]> = None,
+        /// ... their high priority arbitration table.
+        qos_ca_vlarb_high: Option<Vec<[u8; 2]>> = None,
+        /// ... their low priority one.
+        qos_ca_vlarb_low: Option<Vec<[u8; 2]>> = None,
+        /// ... how much of high priority goes first there.
+        qos_ca_high_limit: Option<u8> = None,
+        /// The same for ports of routers alone. Unset: as above.
+        qos_rtr_sl2vl: Option<[u8; 16]> = None,
+        /// ... their high priority arbitration table.
+        qos_rtr_vlarb_high: Option<Vec<[u8; 2]>> = None,
+        /// ... their low priority one.
+        qos_rtr_vlarb_low: Option<Vec<[u8; 2]>> = None,
+        /// ... how much of high priority goes first there.
+        qos_rtr_high_limit: Option<u8> = None,
+        /// The same for enhanced port 0 of switches alone. Unset: as above.
+        qos_sw0_sl2vl: Option<[u8; 16]> = None,
+        /// ... their high priority arbitration table.
+        qos_sw0_vlarb_high: Option<Vec<[u8; 2]>> = None,
+        /// ... their low priority one.
+        qos_sw0_vlarb_low: Option<Vec<[u8; 2]>> = None,
+        /// ... how much of high priority goes first there.
+        qos_sw0_high_limit: Option<u8> = None,
+        /// The same for external ports of switches alone. Unset: as above.
+        qos_swe_sl2vl: Option<[u8; 16]> = None,
+        /// ... their high priority arbitration table.
+        qos_swe_vlarb_high: Option<Vec<[u8; 2]>> = None,
+        /// ... their low priority one.
+        qos_swe_vlarb_low: Option<Vec<[u8; 2]>> = None,
+        /// ... how much of high priority goes first there.
+        qos_swe_high_limit: Option<u8> = None,
+        /// The most data lanes of a link: 1 to 5 for 1, 2, 4, 8 and 15. Ports that are up keep what they have.
+        max_op_vls: u8 = 5,
+        /// The service level by which ports speak to the manager.
+        sm_sl: u8 = 0,
 
         /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
         sweep_interval: u32 = 10,
@@ -307,6 +343,32 @@ impl Settings {
             qos_vlarb_high: self.qos_vlarb_high.clone(),
             qos_vlarb_low: self.qos_vlarb_low.clone(),
             qos_high_limit: self.qos_high_limit,
+            qos_ca: QosOptions {
+                sl2vl: self.qos_ca_sl2vl,
+                vlarb_high: self.qos_ca_vlarb_high.clone(),
+                vlarb_low: self.qos_ca_vlarb_low.clone(),
+                high_limit: self.qos_ca_high_limit,
+            },
+            qos_rtr: QosOptions {
+                sl2vl: self.qos_rtr_sl2vl,
+                vlarb_high: self.qos_rtr_vlarb_high.clone(),
+                vlarb_low: self.qos_rtr_vlarb_low.clone(),
+                high_limit: self.qos_rtr_high_limit,
+            },
+            qos_sw0: QosOptions {
+                sl2vl: self.qos_sw0_sl2vl,
+                vlarb_high: self.qos_sw0_vlarb_high.clone(),
+                vlarb_low: self.qos_sw0_vlarb_low.clone(),
+                high_limit: self.qos_sw0_high_limit,
+            },
+            qos_swe: QosOptions {
+                sl2vl: self.qos_swe_sl2vl,
+                vlarb_high: self.qos_swe_vlarb_high.clone(),
+                vlarb_low: self.qos_swe_vlarb_low.clone(),
+                high_limit: self.qos_swe_high_limit,
+            },
+            max_op_vls: self.max_op_vls,
+            sm_sl: self.sm_sl,
             timeout_ms: self.transaction_timeout,
             attempts: self.transaction_retries.saturating_add(1),
             window: (self.max_wire_smps / 4).max(1),

@@ -38,6 +38,8 @@ pub struct OpenSm<'a> {
     pub tables: Option<&'a str>,
     /// The text of `partitions.conf`. `None`: the default partition alone.
     pub partitions: Option<&'a str>,
+    /// Further lines of its configuration.
+    pub options: Option<&'a str>,
 }
 
 /// What OpenSM left behind.
@@ -117,6 +119,7 @@ impl OpenSm<'_> {
         if let Some((every, again)) = self.polls {
             options += &format!("sminfo_polling_timeout {every}\npolling_retry_number {again}\n");
         }
+        options += self.options.unwrap_or_default();
         fs::write(&path, options).map_err(JudgeError::file(&path))?;
         command.arg("--config").arg(&path);
         command.args(["--lmc", &self.lmc.to_string()]);

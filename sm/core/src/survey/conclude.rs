@@ -62,7 +62,9 @@ impl Survey {
             port.info.as_ref().is_some_and(|info| info.state == PortState::Initialize)
         };
         for (id, node) in graph.managed().filter(|(id, _)| !self.aside.contains(id)) {
-            for (num, port) in node.external().filter(|(_, port)| qos || !is_init(port)) {
+            let ports = qos_tables::ports(graph, id).map(|(_, num)| num);
+            let ports = ports.filter_map(|num| Some((num, node.ports.get(num.index())?)));
+            for (num, port) in ports.filter(|(_, port)| qos || !is_init(port)) {
                 let unread = |table: &QosTableId| !port.qos_tables.contains_key(table);
                 let tables = qos_tables::tables(graph, (id, num)).into_iter().filter(unread);
                 self.queue.extend(tables.map(|table| Query::ReadQosTable(id, num, table)));

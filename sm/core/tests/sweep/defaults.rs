@@ -68,7 +68,8 @@ fn lanes_are_written_where_they_differ() {
     assert_eq!(lab.missing(), []);
     // By port: what comes in by each of its switch's other ports, low and high priority.
     let (ends, leaves, spines) = (4, 2 * 4, 2 * 2);
-    let mappings = ends + leaves * 3 + spines;
+    // And port 0, by which what the switch sends itself comes.
+    let mappings = ends + leaves * 4 + spines * 2;
     // After power on SLs go round the lanes, which is what we want, and no lane has a turn yet.
     assert_eq!(sent(&lab, SlToVl::ID), [mappings, 0]);
     let quarters = 2 * (ends + leaves + spines);
@@ -120,8 +121,8 @@ fn a_link_with_few_lanes_takes_the_low_bits() {
     let mut lab = Lab::of(fabric(RECIPE), hardware, qos);
     lab.bring_up();
     // An adapter's tables are right already; its leaf's port to it maps to lanes that the link has.
-    assert_eq!(sent(&lab, SlToVl::ID)[1], 4 * 3);
+    assert_eq!(sent(&lab, SlToVl::ID)[1], 4 * 4);
     resweep(&mut lab);
-    assert_eq!(sent(&lab, SlToVl::ID)[1], 4 * 3);
+    assert_eq!(sent(&lab, SlToVl::ID)[1], 4 * 4);
     assert_eq!(lab.missing(), []);
 }

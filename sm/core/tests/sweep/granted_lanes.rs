@@ -13,8 +13,8 @@ use crate::support::{Lab, config, fabric};
 const RECIPE: &str = "clos:2,2,2";
 /// Ends of cables, at hosts, leaves and spines.
 const ENDS: [u64; 3] = [4, 2 * 4, 2 * 2];
-/// Tables of those: by port, what comes in by each of its switch's other ports.
-const MAPPINGS: u64 = ENDS[0] + ENDS[1] * 3 + ENDS[2];
+/// Tables of those: by port, what comes in by each of its switch's other ports and by port 0.
+const MAPPINGS: u64 = ENDS[0] + ENDS[1] * 4 + ENDS[2] * 2;
 /// Low and high priority.
 const QUARTERS: u64 = 2 * (ENDS[0] + ENDS[1] + ENDS[2]);
 
@@ -50,7 +50,7 @@ fn check(lab: &Lab, limit: u8, lanes_of: impl Fn(NodeIndex) -> u8) {
             let is_input = match topology.is_switch(node) {
                 true => {
                     let cabled = topology.port_of(node, input).and_then(|end| topology.peer(end));
-                    input != PortNum(0) && input != topology.num(port) && cabled.is_some()
+                    input == PortNum(0) || (input != topology.num(port) && cabled.is_some())
                 }
                 false => input == PortNum(0),
             };
@@ -179,4 +179,29 @@ fn where_nothing_is_granted_nothing_is_written() {
     lab.bring_up();
     assert_eq!((lab.view().lanes().level, lab.view().lanes().shared.len()), (3, 0));
     assert_eq!(sent(&lab, SlToVl::ID), [MAPPINGS, 0]);
+}
+
+/// Links that another manager brought up with one lane keep it: level 1 on a lane that is not in operation would be
+/// discarded.
+#[test]
+fn links_that_are_up_with_one_lane_keep_it() {
+    let one = Config { max_op_vls: 1, ..config(3) };
+    let mut lab = Lab::of(fabric(RECIPE), Hardware::default(), one);
+    lab.bring_up();
+    let port = lab.port("leaf1", 1);
+    assert_eq!(lab.emulator.fabric().port_info(port).operational_vls, VlCount::Vl0);
+    let mut lab = lab.restarted(granted());
+    lab.bring_up();
+    assert_eq!((lab.view().lanes().level, lab.view().lanes().shared.len()), (0, 16));
+    assert_eq!([sent(&lab, SlToVl::ID), sent(&lab, VlArbitration::ID)].map(|[_, set]| set), [0; 2]);
+    // Only what comes up anew has as many as it can.
+    let cable = lab.port("leaf1", 3);
+    for fault in [Fault::Cut(cable), Fault::Restore(cable)] {
+        lab.strike(fault);
+        lab.run(Time::secs(1));
+        lab.settle();
+    }
+    let info = lab.emulator.fabric().port_info(cable);
+    assert_eq!(info.operational_vls, VlCount::Vl0To7);
+    assert_eq!((lab.view().lanes().level, lab.view().lanes().shared.len()), (1, 14));
 }
