@@ -65,7 +65,7 @@ fn addresses_that_ports_keep_are_spread_too() {
         kept.assign(port, Lid(moved), lmc).unwrap();
     }
     let placement = Placement::new(vec![8, 1, 5, 3, 15, 2, 9, 4], &routing.plan);
-    routing.tables = placement.tables(&routing, &kept);
+    routing.tables = placement.tables(&topology, &routing, &kept);
     let (load, trees) = loads(&topology, &routing, &kept);
     assert_eq!((load, trees.len()), (120, 8));
     for (_, host) in routing.hosts.iter() {

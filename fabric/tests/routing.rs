@@ -304,7 +304,7 @@ fn joined_clos_keep_their_routes() {
             let base = had.get(&node(&topology, port)).copied().unwrap_or(new);
             kept.assign(port, base, lmc).unwrap();
         }
-        let tables = Placement::new(Vec::new(), &routing.plan).tables(&routing, &kept);
+        let tables = Placement::new(Vec::new(), &routing.plan).tables(&topology, &routing, &kept);
         let whole = entries_at(&topology, &kept, &tables);
         let changed = before.iter().filter(|(key, port)| whole[key] != **port).count();
         assert_eq!(changed, 0, "{name}");

@@ -130,6 +130,9 @@ pub struct ViewBegin {
     pub granted_sl: u8,
     /// At which offset from a port's base address each tree's address is, by tree; at most [`MAX_TREES`].
     pub places: Vec<u16>,
+    /// Where there are no trees: the switches from the top to the bottom, as far as the manager's choice is to be
+    /// followed, each by its place in the fabric; at most [`MAX_TREES`].
+    pub order: Vec<u16>,
     /// What must not be granted.
     pub unusable: Vec<UnusablePair>,
     /// What [`tables_hash`] says of the manager's tables.
@@ -222,6 +225,12 @@ pub fn unusable_pairs(view: &dyn View) -> Result<Vec<UnusablePair>, ViewError> {
     Ok(pairs.iter().map(pair).collect())
 }
 
+/// A fabric of more switches is too large for several orders to be tried: whoever gets the view finds the same.
+fn order(view: &dyn View) -> Vec<u16> {
+    let order = view.routing().order().iter().map(|switch| switch.0 as u16);
+    if order.len() > MAX_TREES { Vec::new() } else { order.collect() }
+}
+
 /// The frames that say a view.
 ///
 /// # Errors
@@ -246,6 +255,7 @@ pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>
         unmanaged_trees: view.routing().plan.unmanaged_trees().len() as u16,
         granted_sl: view.granted_sl(),
         places,
+        order: order(view),
         unusable: unusable_pairs(view)?,
         tables: tables_hash(view.topology(), &view.routing().tables),
     };
@@ -299,10 +309,16 @@ impl Assembly {
         let addresses = guid2lid::parse(addresses, &topology)
             .map_err(|error| ViewError::Addresses(wrong(&error)))?;
         let unmanaged = usize::from(begin.unmanaged_trees);
-        let mut routing = Routing::with_unmanaged_trees(&topology, Some(begin.lmc), unmanaged)?;
+        let order: Vec<NodeIndex> =
+            begin.order.iter().map(|&place| NodeIndex(place.into())).collect();
+        let lmc = Some(begin.lmc);
+        let mut routing = match order.is_empty() {
+            true => Routing::with_unmanaged_trees(&topology, lmc, unmanaged)?,
+            false => Routing::in_order(&topology, lmc, unmanaged, &order)?,
+        };
         let placement = Placement::new(begin.places, &routing.plan);
         if &addresses != routing.plan.addresses() || !placement.is_planned(&routing.plan) {
-            routing.tables = placement.tables(&routing, &addresses);
+            routing.tables = placement.tables(&topology, &routing, &addresses);
         }
         let ours = tables_hash(&topology, &routing.tables);
         if ours != begin.tables {
@@ -406,7 +422,8 @@ mod tests {
         let view = planned("clos:8,4,4");
         let placement = Placement::new(vec![3, 1, 6, 2], &view.routing.plan);
         let mut moved = view.clone();
-        moved.routing.tables = placement.tables(&view.routing, view.routing.plan.addresses());
+        let addresses = view.routing.plan.addresses();
+        moved.routing.tables = placement.tables(&view.topology, &view.routing, addresses);
         let came = assembled(&frames(&moved, &placement).unwrap()).unwrap();
         assert_eq!((came.topology(), came.unusable()), (&moved.topology, &moved.unusable));
         assert_eq!(came.routing().tables, moved.routing.tables);

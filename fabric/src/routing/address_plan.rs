@@ -205,15 +205,29 @@ impl AddressPlan {
     }
 
     /// The tree that a base address of an end port leads along, where it is no tree's own: which one depends on
-    /// the address.
+    /// the address. `None` where that tree lacks the cable to the port's switch, so that each route there is chosen
+    /// by itself; but where ordinary traffic has only some of the trees, another one of those.
     pub fn home(&self, port: PortIndex, base: Lid) -> Option<TreeId> {
-        let home = *self.home_of_end.get(self.end_of_port[port.index()] as usize)?;
-        Some(self.homes.get(home as usize)?.of(base.index() / self.lmc.addresses()))
+        let (own, home) = self.turn(port, base)?;
+        (home == own || self.unmanaged.len() < self.trees).then_some(home)
     }
 
-    /// The offset of the tree that a base address leads along: [`Self::home`]'s.
+    /// The offset of the tree that a base address leads along before routes around gaps are chosen: of
+    /// [`Self::home`], or of the tree that takes its place.
     pub(super) fn home_offset(&self, port: PortIndex, base: Lid) -> Option<u16> {
-        self.home(port, base).map(|tree| 1 + tree.0)
+        self.home_or_instead(port, base).map(|tree| 1 + tree.0)
+    }
+
+    /// The tree behind that offset.
+    pub(super) fn home_or_instead(&self, port: PortIndex, base: Lid) -> Option<TreeId> {
+        self.turn(port, base).map(|(_, home)| home)
+    }
+
+    /// The tree whose turn it is, and the one that is taken.
+    fn turn(&self, port: PortIndex, base: Lid) -> Option<(TreeId, TreeId)> {
+        let home = *self.home_of_end.get(self.end_of_port[port.index()] as usize)?;
+        let (homes, turn) = (self.homes.get(home as usize)?, base.index() / self.lmc.addresses());
+        Some((homes.turns[turn % homes.turns.len()], homes.of(turn)))
     }
 
     /// Takes over the home trees of a part of the fabric, which has a plan of its own for the same ports.

@@ -8,6 +8,7 @@
 
 use super::Ranks;
 use super::reach::{Links, Reach};
+use crate::hosts::Hosts;
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
 
 /// The addresses of the hosts on a switch.
@@ -17,7 +18,7 @@ pub(super) struct Ends<'a> {
     pub(super) lids: &'a [Lid],
 }
 
-/// A legal next hop: the port there, and the switch behind it.
+/// A next hop: the port there, and the switch behind it.
 #[derive(Clone, Copy)]
 struct Hop {
     port: PortNum,
@@ -25,11 +26,21 @@ struct Hop {
     to: NodeIndex,
 }
 
-/// What a route costs from a switch on: its most loaded link, then all of them.
-type Cost = (u64, u64);
+impl Hop {
+    /// Over a switch's port; `None` where that leads to no switch.
+    fn over(topology: &Topology, switch: NodeIndex, port: PortNum) -> Option<Self> {
+        let link = topology.port_of(switch, port).filter(|_| port != PortNum::ZERO)?;
+        let to = topology.port(topology.peer(link)?).node;
+        topology.is_switch(to).then_some(Self { port, link, to })
+    }
+}
+
+/// What routes cost: the most loaded link, then all of them.
+pub(super) type Cost = (u64, u64);
 
 /// Fills in the routes to the addresses, of which each host has so many. Those of base addresses are weighed as if
 /// there were no others; the others are laid beside them, so that a host's addresses lead along different ways.
+/// Returns what base addresses cost.
 pub(super) fn fill(
     topology: &Topology,
     links: &Links,
@@ -37,32 +48,35 @@ pub(super) fn fill(
     ends: &[Ends<'_>],
     offsets: usize,
     tables: &mut [ForwardingTable],
-) {
+) -> Cost {
     let mut balance = Balance::new(topology);
     let mut reach = Reach::new(links);
-    let mut lay = |is_laid: &dyn Fn(Lid) -> bool, again: bool| {
+    let mut lay = |balance: &mut Balance, is_laid: &dyn Fn(Lid) -> bool, again: bool| {
         for &Ends { switch, lids } in ends {
             let mut lids = lids.iter().copied().filter(|&lid| is_laid(lid)).peekable();
             if lids.peek().is_none() {
                 continue;
             }
             reach.compute(links, ranks, switch);
-            balance.find_hops(topology, links, ranks, &reach, switch);
+            balance.find_hops(topology, (links, ranks, &reach), switch, |_| true);
             for lid in lids {
                 if again {
-                    balance.take_out(lid, tables);
+                    balance.take_out(topology, lid, tables);
                 }
-                balance.put_in(switch, lid, tables);
+                balance.put_in(topology, (switch, lid), tables, |_| true);
             }
         }
     };
     let is_base = |lid: Lid| lid.index().is_multiple_of(offsets);
-    lay(&is_base, false);
-    lay(&is_base, true);
-    lay(&|lid| !is_base(lid), false);
+    lay(&mut balance, &is_base, false);
+    lay(&mut balance, &is_base, true);
+    let cost = balance.cost();
+    lay(&mut balance, &|lid| !is_base(lid), false);
+    cost
 }
 
-struct Balance {
+/// What the links carry while routes are chosen.
+pub(super) struct Balance {
     /// By port of a switch: how many hosts send by it.
     loads: Vec<u64>,
     /// By switch: hosts on it.
@@ -75,29 +89,30 @@ struct Balance {
 }
 
 impl Balance {
-    fn new(topology: &Topology) -> Self {
+    pub(super) fn new(topology: &Topology) -> Self {
         let switches = topology.switch_count();
-        let hosts = topology.switches().map(|switch| {
-            let ends = topology.cables(switch).map(|(_, peer)| topology.port(peer).node);
-            ends.filter(|&node| !topology.is_switch(node)).count() as u64
-        });
+        let hosts = Hosts::of(topology).per_switch(topology);
         Self {
             loads: vec![0; topology.ports().count()],
-            hosts: hosts.collect(),
+            hosts: topology.switches().map(|switch| hosts[switch.index()] as u64).collect(),
             hops: Vec::new(),
             cost: vec![(0, 0); switches],
             flow: vec![0; switches],
         }
     }
 
-    /// The nearest legal hops of every switch that has some.
-    fn find_hops(
+    /// What all routes that were put in cost.
+    pub(super) fn cost(&self) -> Cost {
+        (self.loads.iter().copied().max().unwrap_or(0), self.loads.iter().sum())
+    }
+
+    /// The switches with a route to `to`, and the nearest legal hops of those that are to choose.
+    pub(super) fn find_hops(
         &mut self,
         topology: &Topology,
-        links: &Links,
-        ranks: &Ranks,
-        reach: &Reach,
+        (links, ranks, reach): (&Links, &Ranks, &Reach),
         to: NodeIndex,
+        chooses: impl Fn(NodeIndex) -> bool,
     ) {
         let mut is_above = vec![false; topology.switch_count()];
         reach.above().iter().for_each(|switch| is_above[switch.index()] = true);
@@ -105,45 +120,67 @@ impl Balance {
         self.hops.clear();
         let mut ports = Vec::new();
         for &switch in reach.above().iter().filter(|&&switch| switch != to).chain(others) {
-            reach.nearest(links, switch, &mut ports);
-            let hop = |&port: &PortNum| {
-                let link = topology.port_of(switch, port)?;
-                let to = topology.port(topology.peer(link)?).node;
-                Some(Hop { port, link, to })
-            };
-            let hops: Vec<Hop> = ports.iter().filter_map(hop).collect();
-            if !hops.is_empty() {
-                self.hops.push((switch, hops));
+            ports.clear();
+            if chooses(switch) {
+                reach.nearest(links, switch, &mut ports);
             }
+            let hops = ports.iter().filter_map(|&port| Hop::over(topology, switch, port));
+            self.hops.push((switch, hops.collect()));
         }
     }
 
-    fn put_in(&mut self, to: NodeIndex, lid: Lid, tables: &mut [ForwardingTable]) {
+    /// Chooses the hops of an address on the switch that hops were found to, where a switch is free to; elsewhere
+    /// its table says where it leads.
+    pub(super) fn put_in(
+        &mut self,
+        topology: &Topology,
+        (to, lid): (NodeIndex, Lid),
+        tables: &mut [ForwardingTable],
+        is_free: impl Fn(NodeIndex) -> bool,
+    ) {
         self.cost[to.index()] = (0, 0);
         for (switch, hops) in &self.hops {
-            let over = |hop: &&Hop| {
+            let over = |hop: &Hop| {
                 let (load, (most, sum)) = (self.loads[hop.link.index()], self.cost[hop.to.index()]);
                 (most.max(load), sum + load)
             };
-            let Some(best) = hops.iter().min_by_key(over) else { continue };
-            self.cost[switch.index()] = over(&best);
-            tables[switch.index()].set(lid, best.port);
+            let table = &mut tables[switch.index()];
+            let best = hops.iter().copied().min_by_key(over).filter(|_| is_free(*switch));
+            let chosen = best.or_else(|| Hop::over(topology, *switch, table.get(lid)));
+            let Some(chosen) = chosen else { continue };
+            self.cost[switch.index()] = over(&chosen);
+            if best.is_some() {
+                table.set(lid, chosen.port);
+            }
         }
-        self.add(lid, tables, |load, flow| *load += flow);
+        self.add(topology, lid, tables, |load, flow| *load += flow);
     }
 
     /// The address has no route again.
-    fn take_out(&mut self, lid: Lid, tables: &[ForwardingTable]) {
-        self.add(lid, tables, |load, flow| *load -= flow);
+    pub(super) fn take_out(&mut self, topology: &Topology, lid: Lid, tables: &[ForwardingTable]) {
+        self.add(topology, lid, tables, |load, flow| *load -= flow);
+    }
+
+    /// The routes of an address, as they are in the tables, are put in.
+    pub(super) fn count(&mut self, topology: &Topology, lid: Lid, tables: &[ForwardingTable]) {
+        self.add(topology, lid, tables, |load, flow| *load += flow);
     }
 
     /// Changes the loads of the links of an address's routes, the farthest first.
-    fn add(&mut self, lid: Lid, tables: &[ForwardingTable], change: impl Fn(&mut u64, u64)) {
+    fn add(
+        &mut self,
+        topology: &Topology,
+        lid: Lid,
+        tables: &[ForwardingTable],
+        change: impl Fn(&mut u64, u64),
+    ) {
         self.flow.copy_from_slice(&self.hosts);
-        for (switch, hops) in self.hops.iter().rev() {
-            let out = tables[switch.index()].get(lid);
-            let Some(hop) = hops.iter().find(|hop| hop.port == out) else { continue };
+        for (switch, _) in self.hops.iter().rev() {
             let flow = self.flow[switch.index()];
+            let port = tables[switch.index()].get(lid);
+            let Some(hop) = Hop::over(topology, *switch, port).filter(|_| flow > 0) else {
+                continue;
+            };
             change(&mut self.loads[hop.link.index()], flow);
             self.flow[hop.to.index()] += flow;
         }

@@ -4,20 +4,21 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use super::orders::Wanted;
 use super::parts::Part;
-use super::{AddressPlan, Forest, PlanError, Ranks, Unreachable, min_hop, tables};
+use super::{AddressPlan, Forest, PlanError, Ranks, Unreachable, gaps, min_hop, orders, tables};
 use crate::clos::{Clos, NotClos, recognise};
 use crate::hosts::Hosts;
-use crate::{ForwardingTable, Lmc, NodeIndex, Topology};
+use crate::{ForwardingTable, Guid, Lmc, NodeIndex, Topology};
 
 /// How tables are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
-    /// Routing trees on a Clos; up*/down* on anything else, and along trees in each Clos of several
-    /// that cables join.
+    /// Routing trees on a Clos; up*/down* on anything else, by the best of several orders of its switches, and
+    /// along trees in each Clos of several that cables join.
     #[default]
     Trees,
-    /// Balanced up*/down*, on a Clos too.
+    /// Balanced up*/down* from the switch in the middle, on a Clos too: a baseline.
     UpDown,
     /// Balanced shortest paths at LMC 0.
     MinHop,
@@ -97,11 +98,14 @@ impl Routing {
         let hosts = Hosts::of(topology);
         let shape = recognise(topology, &hosts);
         match engine {
-            Engine::Trees => Self::trees(topology, hosts, shape, lmc, 0),
+            Engine::Trees => Self::trees(topology, hosts, shape, (lmc, 0), Wanted::Best),
             Engine::MinHop | Engine::DModK if lmc.is_some_and(|lmc| lmc != Lmc::ZERO) => {
                 Err(RoutingError::NeedsLmcZero(engine, lmc.unwrap_or_default()))
             }
-            Engine::UpDown => Self::up_down(topology, hosts, shape, lmc),
+            Engine::UpDown => {
+                let ranks = Ranks::of_any(topology, &hosts);
+                Self::up_down(topology, hosts, shape, ranks, lmc)
+            }
             Engine::MinHop => Self::min_hop(topology, hosts, shape),
             Engine::DModK => Self::d_mod_k(topology, hosts, shape),
         }
@@ -116,17 +120,60 @@ impl Routing {
         lmc: Option<Lmc>,
         unmanaged_trees: usize,
     ) -> Result<Self, RoutingError> {
+        Self::of(topology, (lmc, unmanaged_trees), Wanted::Best)
+    }
+
+    /// The same after a change: where there are no trees the switches keep their order, which had been `former` from
+    /// the top to the bottom, unless another one is better by more than a quarter. So a cut moves few routes.
+    ///
+    /// # Errors
+    /// As [`Self::compute`].
+    pub fn after(
+        topology: &Topology,
+        lmc: Option<Lmc>,
+        unmanaged_trees: usize,
+        former: &[Guid],
+    ) -> Result<Self, RoutingError> {
+        Self::of(topology, (lmc, unmanaged_trees), Wanted::Former(former))
+    }
+
+    /// The same with an order that somebody else has chosen.
+    ///
+    /// # Errors
+    /// As [`Self::compute`].
+    pub fn in_order(
+        topology: &Topology,
+        lmc: Option<Lmc>,
+        unmanaged_trees: usize,
+        order: &[NodeIndex],
+    ) -> Result<Self, RoutingError> {
+        Self::of(topology, (lmc, unmanaged_trees), Wanted::Given(order))
+    }
+
+    /// The switches from the top to the bottom, where an order of them was chosen because there are no trees.
+    pub fn order(&self) -> &[NodeIndex] {
+        let is_chosen = self.engine == Engine::Trees && self.forest.is_empty();
+        let is_joined = matches!(self.shape, Err(NotClos::Joined(_)));
+        let ranks = self.ranks.as_ref().filter(|_| is_chosen && !is_joined);
+        ranks.map_or(&[], Ranks::descending)
+    }
+
+    fn of(
+        topology: &Topology,
+        addresses: (Option<Lmc>, usize),
+        wanted: Wanted<'_>,
+    ) -> Result<Self, RoutingError> {
         let hosts = Hosts::of(topology);
         let shape = recognise(topology, &hosts);
-        Self::trees(topology, hosts, shape, lmc, unmanaged_trees)
+        Self::trees(topology, hosts, shape, addresses, wanted)
     }
 
     fn trees(
         topology: &Topology,
         hosts: Hosts,
         shape: Result<Clos, NotClos>,
-        lmc: Option<Lmc>,
-        unmanaged_trees: usize,
+        (lmc, unmanaged_trees): (Option<Lmc>, usize),
+        wanted: Wanted<'_>,
     ) -> Result<Self, RoutingError> {
         let engine = Engine::Trees;
         let not_clos = match shape {
@@ -137,7 +184,9 @@ impl Routing {
                 let plan =
                     AddressPlan::new(topology, Some((&clos, &forest)), lmc, unmanaged_trees)?;
                 let carrying = without_strays(topology, &clos);
-                let (tables, unreachable) = tables::fill(&carrying, &ranks, &forest, &plan);
+                let (mut tables, unreachable) = tables::fill(&carrying, &ranks, &forest, &plan);
+                let grown = (&ranks, &forest);
+                gaps::spread(topology, &clos, grown, &plan, plan.addresses(), &mut tables);
                 let Some(pair) = unjoined(topology, &hosts, &unreachable) else {
                     let (shape, ranks) = (Ok(clos), Some(ranks));
                     return Ok(Self {
@@ -157,9 +206,14 @@ impl Routing {
                 NotClos::Unjoined(name(pair.from), name(pair.to))
             }
         };
-        let mut routing = Self::up_down(topology, hosts, Err(not_clos), lmc)?;
+        let parts = Part::all(topology, &hosts);
+        // Parts have ranks by their stages, and the whole has ranks that fit them.
+        let ranks = match parts.is_empty() {
+            true => orders::choose(topology, &hosts, wanted),
+            false => Ranks::of_any(topology, &hosts),
+        };
+        let mut routing = Self::up_down(topology, hosts, Err(not_clos), ranks, lmc)?;
         routing.engine = engine;
-        let parts = Part::all(topology, &routing.hosts);
         if let Some(ranks) = &routing.ranks {
             for part in &parts {
                 part.fill(topology, ranks, &mut routing.plan, &mut routing.tables)?;
@@ -175,9 +229,9 @@ impl Routing {
         topology: &Topology,
         hosts: Hosts,
         shape: Result<Clos, NotClos>,
+        ranks: Ranks,
         lmc: Option<Lmc>,
     ) -> Result<Self, RoutingError> {
-        let ranks = Ranks::of_any(topology, &hosts);
         let forest = Forest::bare(topology);
         let plan = AddressPlan::new(topology, None, lmc, 0)?;
         let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);

@@ -1,7 +1,7 @@
 //! Where a fabric's real addresses are not the planned ones: ports keep base addresses that they had before,
 //! and trees keep their places among them while roots come and go.
 
-use super::{AddressPlan, Routing};
+use super::{AddressPlan, Routing, gaps};
 use crate::{Addresses, Dlid, ForwardingTable, Lid, Lmc, PortIndex, PortNum, Topology, TreeId};
 
 /// At which offset from a port's base address each tree's address is.
@@ -83,7 +83,12 @@ impl Placement {
     }
 
     /// The planned tables with every column moved to the address that its port and tree really have.
-    pub fn tables(&self, routing: &Routing, addresses: &Addresses) -> Vec<ForwardingTable> {
+    pub fn tables(
+        &self,
+        topology: &Topology,
+        routing: &Routing,
+        addresses: &Addresses,
+    ) -> Vec<ForwardingTable> {
         let plan = &routing.plan;
         let planned = |port: PortIndex, base: Lid, offset: u16| {
             let home = if offset == 0 { plan.home_offset(port, base) } else { None };
@@ -106,7 +111,12 @@ impl Placement {
             columns.iter().for_each(|&(lid, planned)| entries[lid.index()] = table.get(planned).0);
             ForwardingTable::of_entries(&entries)
         };
-        routing.tables.iter().map(renamed).collect()
+        let mut tables: Vec<ForwardingTable> = routing.tables.iter().map(renamed).collect();
+        if let (Ok(clos), Some(ranks)) = (&routing.shape, &routing.ranks) {
+            let grown = (ranks, &routing.forest);
+            gaps::spread(topology, clos, grown, plan, addresses, &mut tables);
+        }
+        tables
     }
 }
 

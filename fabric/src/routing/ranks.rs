@@ -72,7 +72,7 @@ impl Ranks {
         Self::of(rank, descending)
     }
 
-    fn of(rank: Vec<u32>, descending: Vec<NodeIndex>) -> Self {
+    pub(super) fn of(rank: Vec<u32>, descending: Vec<NodeIndex>) -> Self {
         let mut place = vec![0; rank.len()];
         for (at, switch) in descending.iter().enumerate() {
             place[switch.index()] = at as u32;

@@ -47,6 +47,8 @@ pub(crate) struct Found {
     pub(crate) unmanaged_trees: usize,
     pub(crate) most: Lid,
     pub(crate) own: Option<PortIndex>,
+    /// Where there were no trees: the switches from the top to the bottom.
+    pub(crate) former: Arc<Vec<Guid>>,
 }
 
 /// What came of it.
@@ -97,15 +99,15 @@ impl Job {
 
 impl Found {
     fn target(&self) -> Result<Target, RoutingError> {
-        let Self { discovered, saved, held, lmc, unmanaged_trees, most, own } = self;
+        let Self { discovered, saved, held, lmc, unmanaged_trees, most, own, former } = self;
         let topology = &discovered.topology;
-        let mut routing = Routing::with_unmanaged_trees(topology, *lmc, *unmanaged_trees)?;
+        let mut routing = Routing::after(topology, *lmc, *unmanaged_trees, former)?;
         let canonical = routing.plan.addresses();
         let (saved, places) = (&saved.lids, keep_places(discovered, &routing, &saved.trees));
         let wishes = Wishes { topology, canonical, saved, held, most: *most, own: *own };
         let (addresses, without) = address::keep(&wishes);
         if &addresses != canonical || !places.is_planned(&routing.plan) {
-            routing.tables = places.tables(&routing, &addresses);
+            routing.tables = places.tables(topology, &routing, &addresses);
         }
         let discovered = discovered.clone();
         Ok(Target { discovered, routing, addresses, without, places })

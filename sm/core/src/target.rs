@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use snin_fabric::routing::{Placement, Routing};
-use snin_fabric::{Addresses, PortIndex};
+use snin_fabric::{Addresses, Guid, PortIndex};
 
 use crate::discovered::Discovered;
 
@@ -18,4 +18,12 @@ pub(crate) struct Target {
     pub(crate) without: Vec<PortIndex>,
     /// The place of every tree among a port's addresses.
     pub(crate) places: Placement,
+}
+
+impl Target {
+    /// The switches from the top to the bottom, where an order was chosen.
+    pub(crate) fn order(&self) -> Arc<Vec<Guid>> {
+        let guid = |&switch| self.discovered.topology.node(switch).guid;
+        Arc::new(self.routing.order().iter().map(guid).collect())
+    }
 }

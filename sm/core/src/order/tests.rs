@@ -118,6 +118,16 @@ fn no_state_on_the_way_is_entangled() {
     }
 }
 
+/// Where there are no trees, ranks may be others after a cut; and so may the routes beside gaps of a Clos.
+#[test]
+fn no_state_on_the_way_is_entangled_without_trees() {
+    let fabrics = ["torus:4,3,1", "random:10,4,1,2", "dragonfly:3,2,2", "clos:4,3,2,2"];
+    for seed in 0..60 {
+        let recipe = fabrics[seed as usize % fabrics.len()];
+        play(Change::new(recipe, Engine::Trees, seed), seed);
+    }
+}
+
 #[test]
 fn whatever_another_manager_left_is_retired_first() {
     for seed in 0..60 {

@@ -64,7 +64,7 @@ impl Sweep {
         };
         let least = self.graph.managed().filter_map(capacity).min();
         let incapable = self.incapable(&discovered);
-        let found = Found {
+        let mut found = Found {
             held: topology.ports().map(held).collect(),
             saved: self.saved.clone(),
             lmc: self.config.lmc().or(self.saved.lmc),
@@ -72,11 +72,16 @@ impl Sweep {
             most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
             own: discovered.own_port(&self.graph),
             discovered: Arc::new(discovered),
+            former: self.last.as_ref().map(|(last, _)| last.former.clone()).unwrap_or_default(),
         };
         let known = self.last.as_ref().filter(|(last, _)| **last == found);
         let work = match known {
             Some((found, target)) => Work::Known(found.clone(), target.clone()),
-            None => Work::Fabric(Arc::new(found)),
+            None => {
+                found.former =
+                    self.last.as_ref().map(|(_, target)| target.order()).unwrap_or_default();
+                Work::Fabric(Arc::new(found))
+            }
         };
         Some(self.run(work, groups, incapable))
     }

@@ -11,8 +11,16 @@ use snin_protocol::Time;
 
 use crate::support::{Lab, config, fabric, for_seeds};
 
-const FABRICS: [&str; 6] =
-    ["clos:4,3,2", "clos:6,4,3", "clos:5,3,2,2", "fattree:4", "fattree:4,3", "fattree:6,3"];
+const FABRICS: [&str; 8] = [
+    "clos:4,3,2",
+    "clos:6,4,3",
+    "clos:5,3,2,2",
+    "fattree:4",
+    "fattree:4,3",
+    "fattree:6,3",
+    "torus:3,3,1",
+    "random:10,4,1,2",
+];
 
 /// Cables between switches.
 fn trunks(topology: &Topology) -> Vec<PortIndex> {
