@@ -6,6 +6,7 @@ mod administration;
 mod beside;
 mod client;
 mod daemon;
+mod engines;
 #[path = "../../../fabric/tests/support/ibdm.rs"]
 mod ibdm;
 mod joined;
