@@ -21,5 +21,6 @@ mod scenarios;
 mod silence;
 mod states;
 mod support;
+mod upgrade;
 mod vanished;
 mod wire;
