@@ -21,6 +21,11 @@ pub struct LoadReport {
     pub most_loaded: String,
     /// Switches on the way, on average over the pairs.
     pub hops: f64,
+    /// The most switches on any way.
+    pub longest: u64,
+    /// Pairs on every direction of a cable between switches, the most loaded first.
+    #[serde(skip)]
+    pub links: Vec<u64>,
     /// In random matchings, where every host sends to one other and receives from one: what a flow gets of its
     /// link, at most one part of the most loaded link on its way; 1: no two flows share a link.
     pub bisection: f64,
@@ -43,7 +48,7 @@ pub fn load(
     let sources: Vec<NodeIndex> =
         topology.switches().filter(|switch| hosts_on[switch.index()] > 0).collect();
     let mut load = vec![0_u64; topology.port_count()];
-    let (mut pairs, mut lost, mut hops) = (0, 0, 0);
+    let (mut pairs, mut lost, mut hops, mut longest) = (0, 0, 0, 0);
     let mut way = Vec::new();
     for &(to, switch) in hosts {
         let lid = addresses.base(to).unwrap_or(Lid::NONE);
@@ -54,7 +59,9 @@ pub fn load(
                 lost += count;
                 continue;
             }
-            hops += count * (way.len() as u64 + 1);
+            let switches = way.len() as u64 + 1;
+            hops += count * switches;
+            longest = longest.max(switches);
             way.iter().for_each(|port| load[port.index()] += count);
         }
     }
@@ -65,6 +72,8 @@ pub fn load(
     let sum: u64 = links.iter().map(|port| load[port.index()]).sum();
     // The first of several.
     let most = links.iter().rev().max_by_key(|port| load[port.index()]);
+    let mut loads: Vec<u64> = links.iter().map(|port| load[port.index()]).collect();
+    loads.sort_unstable_by(|a, b| b.cmp(a));
     LoadReport {
         pairs,
         lost,
@@ -72,6 +81,8 @@ pub fn load(
         mean: sum as f64 / links.len().max(1) as f64,
         most_loaded: most.map_or_else(String::new, |&port| topology.port_name(port)),
         hops: hops as f64 / (pairs - lost).max(1) as f64,
+        longest,
+        links: loads,
         bisection: walker.bisection(addresses, hosts, (matchings, seed)),
     }
 }

@@ -21,6 +21,7 @@
 //! | `exported` | what `/metrics` says |
 //! | [`activity`] | what one time of being busy came to |
 //! | [`dumps`] | tables as files |
+//! | [`loads`] | how evenly they load the links |
 //! | [`views`] | sessions with controllers: the fabric as it is |
 //! | [`mirroring`] | sessions with other managers: the subnet database, which a standby mirrors |
 //! | [`in_band`] | what managers without sessions say to each other instead |
@@ -43,6 +44,7 @@ pub mod failure;
 pub mod in_band;
 pub mod kept;
 pub mod link_tests;
+pub mod loads;
 pub mod memory;
 pub mod mirroring;
 pub mod outlets;

@@ -18,6 +18,7 @@ use tracing::{info, warn};
 use super::consenting::Consenting;
 use super::dumps::Dumps;
 use super::failure::Failure;
+use super::loads::Loads;
 use super::mirroring::Mirrors;
 use super::settings::Settings;
 use super::sharing::Sharing;
@@ -37,6 +38,8 @@ pub struct Outlets {
     pub server: Option<Server>,
     /// Tables as files.
     pub dumps: Option<Dumps>,
+    /// How evenly links are loaded.
+    pub loads: Loads,
     /// Sessions with controllers.
     pub views: Option<Views>,
     /// Sessions with other managers.
@@ -87,6 +90,7 @@ impl Outlets {
             describer: Describer::start().map_err(Failure::system("a thread"))?,
             server,
             dumps,
+            loads: Loads::start().map_err(Failure::system("a thread"))?,
             views,
             mirrors,
             credentials,

@@ -438,6 +438,7 @@ impl Daemon {
                     if let Some(views) = &mut self.outlets.views {
                         views.publish(&view);
                     }
+                    self.outlets.loads.put(view.clone());
                     if let Some(dumps) = &self.outlets.dumps {
                         dumps.put(view);
                     }
@@ -476,7 +477,9 @@ impl Daemon {
         }];
         let requests = RequestSummary::of(&self.manager, &self.intake);
         let (info, counters) = (port.info(), port.counters());
-        let summary = Summary::of(&self.manager, info, counters, &self.told, &stores, requests);
+        let loads = self.outlets.loads.counted();
+        let told = &self.told;
+        let summary = Summary::of(&self.manager, info, counters, told, &stores, requests, loads);
         let credentials = self.outlets.credentials.as_ref();
         let certificate = credentials.and_then(|known| known.expiry(SystemTime::now()));
         let turned_away = self.outlets.control.as_ref().map_or(0, |control| control.turned_away());

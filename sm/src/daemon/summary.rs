@@ -7,6 +7,7 @@ use serde::Serialize;
 use snin_daemon::session::Expiry;
 use snin_mad::SmState;
 
+use super::loads::LinkLoads;
 use crate::port::{Counters, LocalInfo};
 use snin_sm_core::Manager;
 use snin_sm_core::intake::Intake;
@@ -95,6 +96,8 @@ pub struct SubnetSummary {
     pub shared_lanes: usize,
     /// A line about them, where there are any.
     pub lanes: Option<String>,
+    /// How evenly ordinary traffic loads the links; absent while it is counted.
+    pub link_loads: Option<LinkLoads>,
 }
 
 /// SMPs of this run.
@@ -137,7 +140,7 @@ impl RequestSummary {
 
 impl Summary {
     /// As it is now. `told`: what the loop remembers of the core's reports. `stores`: why each is not on the disk,
-    /// where it is not, and how often it was not.
+    /// where it is not, and how often it was not. `loads`: of which version of the view, and how they were.
     pub fn of(
         manager: &Manager,
         info: &LocalInfo,
@@ -145,6 +148,7 @@ impl Summary {
         told: &Told,
         stores: &[(Option<&str>, u64)],
         requests: RequestSummary,
+        loads: Option<(u64, LinkLoads)>,
     ) -> Self {
         let (metrics, state) = (manager.metrics(), manager.state());
         let view = manager.view().filter(|_| told.up);
@@ -160,6 +164,7 @@ impl Summary {
             granted_sl: view.lanes().level,
             shared_lanes: view.lanes().shared.len(),
             lanes: shared_lanes(&view.lanes().shared),
+            link_loads: loads.filter(|(version, _)| *version == view.version()).map(|(_, of)| of),
         });
         let not_stored = stores.iter().find_map(|(why, _)| *why).map(str::to_owned);
         let (gone, rivals) = manager.noticed();
@@ -289,11 +294,18 @@ impl fmt::Display for Summary {
             None => {
                 writeln!(f, "no subnet: {}", self.why_none())?;
             }
-            Some(SubnetSummary { nodes, switches, hosts, trees, lmc, .. }) => {
+            Some(SubnetSummary { nodes, switches, hosts, trees, lmc, link_loads, .. }) => {
                 writeln!(
                     f,
                     "found {nodes} nodes: {switches} switches, {hosts} host ports; {trees} trees, LMC {lmc}"
                 )?;
+                if let Some(LinkLoads { most, mean, .. }) = link_loads {
+                    writeln!(
+                        f,
+                        "ordinary traffic, all hosts to all: {most} pairs on the most loaded link, {mean:.1} on \
+                         average"
+                    )?;
+                }
             }
         }
         if let Some(lanes) = self.subnet.as_ref().and_then(|subnet| subnet.lanes.as_ref()) {
@@ -381,6 +393,7 @@ mod tests {
             granted_sl: 1,
             shared_lanes: 0,
             lanes: None,
+            link_loads: None,
         };
         let up = Summary { subnet: Some(subnet), ..without("master", 9, 0) };
         assert_eq!(up.health(), (true, "master".to_owned()));

@@ -212,7 +212,8 @@ pub(crate) enum Topo {
     /// How evenly routes load the links, for programs that do not ask
     ///
     /// Every host sends to every other at its base address: pairs on the most loaded link between switches and on
-    /// average, switches on the way, and what a flow gets of its link in random matchings (effective bisection).
+    /// average, switches on the way, what a flow gets of its link in random matchings (effective bisection), and
+    /// whether links wait for each other in a circle where there is one lane only.
     /// For the tables that snin-sm would write, beside D-mod-K and shortest paths, and for tables in force. Exit
     /// code 1 when a pair does not arrive.
     Routes(RoutesOfTables),
@@ -238,6 +239,9 @@ pub(crate) struct RoutesOfTables {
     /// Seed of the matchings
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+    /// Draw how loads are spread over the links: into a file, or on stdout in place of the text (`-`, or no file)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) format: Format,
 }

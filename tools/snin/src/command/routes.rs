@@ -1,8 +1,11 @@
 //! `snin topo routes`: how evenly routes load the links, ours beside others'.
 
+mod chart;
+
 use std::io::Write;
 
 use serde::Serialize;
+use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::load::{LoadReport, load};
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::{Lmc, NodeIndex, PortIndex, Topology};
@@ -33,6 +36,8 @@ struct Row {
     lmc: Option<u8>,
     #[serde(flatten)]
     load: LoadReport,
+    /// Whether one lane is enough: links wait for each other in no circle.
+    one_lane: bool,
 }
 
 /// Computes or reads tables, and walks them.
@@ -41,6 +46,8 @@ pub(crate) fn run<W: Write>(
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let json = Target::open(args.format.json.as_deref())?;
+    let svg = Target::open(args.svg.as_deref())?;
+    Target::one_on_stdout(&[("--json", &json), ("--svg", &svg)])?;
     let name = &args.topology.topology;
     let progress = Progress::new();
     progress.step("reading the topology");
@@ -69,7 +76,11 @@ pub(crate) fn run<W: Write>(
     drop(progress);
     let (schema_version, matchings, seed) = (SCHEMA_VERSION, args.matchings, args.seed);
     let report = Report { schema_version, hosts, matchings, seed, routes: rows };
-    out.report(json, &report, |out| print(&report, out))?;
+    let text = !matches!(svg, Some(Target::Stdout));
+    out.report(json, &report, |out| if text { print(&report, out) } else { Ok(()) })?;
+    if let Some(target) = svg {
+        target.write(&chart::draw(&report.routes), out)?;
+    }
     let lost = report.routes[0].load.lost;
     Ok(if lost == 0 { Verdict::Well } else { Verdict::Unwell })
 }
@@ -84,7 +95,9 @@ fn row(
     let ends: Vec<(PortIndex, NodeIndex)> =
         routing.hosts.iter().map(|(_, host)| (host.port, host.switch)).collect();
     let load = load(topology, routing.plan.addresses(), &routing.tables, &ends, drawn);
-    Row { routing: name.to_owned(), lmc, load }
+    let waits =
+        credit(topology, routing.plan.addresses(), &routing.tables, Traffic::Hosts, |_, _| 0);
+    Row { routing: name.to_owned(), lmc, load, one_lane: waits.is_ok() }
 }
 
 fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> {
@@ -92,13 +105,15 @@ fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> 
         "{} hosts, every one sending to every other at its base address; {} random matchings",
         report.hosts, report.matchings
     ))?;
-    out.line("                   pairs on a link       switches  effective")?;
-    out.line("routing       LMC    most       mean   on the way  bisection")?;
-    for Row { routing, lmc, load } in &report.routes {
+    out.line("                   pairs on a link        switches on  effective  credit loop")?;
+    out.line("routing       LMC    most       mean  the way (most)  bisection  on one lane")?;
+    for Row { routing, lmc, load, one_lane } in &report.routes {
         let lmc = lmc.map_or_else(|| "-".to_owned(), |lmc| lmc.to_string());
-        let LoadReport { most, mean, hops, bisection, .. } = load;
+        let LoadReport { most, mean, hops, longest, bisection, .. } = load;
+        let loop_ = if *one_lane { "none" } else { "yes" };
         out.line(format_args!(
-            "{routing:<12}  {lmc:>3}  {most:>6}  {mean:>9.1}  {hops:>11.2}  {bisection:>9.3}"
+            "{routing:<12}  {lmc:>3}  {most:>6}  {mean:>9.1}  {hops:>8.2} ({longest:>3})  {bisection:>9.3}  \
+             {loop_:>11}"
         ))?;
         if load.lost > 0 {
             out.line(format_args!("  {} of {} pairs do not arrive", load.lost, load.pairs))?;

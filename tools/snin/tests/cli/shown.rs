@@ -239,3 +239,31 @@ fn libraries_are_those_of_the_programs_own_prefix() {
     std::os::unix::fs::symlink(&program, &link).unwrap();
     assert!(said(&link).contains(&plugin.display().to_string()));
 }
+
+/// What every table does with ordinary traffic, side by side: as text, as a document, as a picture.
+#[test]
+fn routes_are_shown_beside_others() {
+    let folder = Folder::new();
+    let fabric = folder.file("fabric", done(&["topo", "generate", "torus:6,1,2"]));
+    let report = json(&["topo", "routes", &fabric, "--json"]);
+    let rows = report["routes"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["routing"] == name).unwrap();
+    // Round a ring shortest routes close a circle; up*/down* ones do not, and are longer.
+    assert_eq!(
+        (&row("snin-sm")["one_lane"], &row("minhop")["one_lane"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!(row("minhop")["longest"], 4);
+    assert!(row("snin-sm")["longest"].as_u64().unwrap() > 4);
+    for name in ["snin-sm", "updown", "minhop"] {
+        let (most, mean) =
+            (row(name)["most"].as_f64().unwrap(), row(name)["mean"].as_f64().unwrap());
+        assert!(most >= mean && mean > 0.0, "{name}");
+    }
+    let told = done(&["topo", "routes", &fabric]);
+    let said = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(said("snin-sm").ends_with("none") && said("minhop").ends_with("yes"), "{told}");
+    let drawn = done(&["topo", "routes", &fabric, "--svg"]);
+    assert!(drawn.starts_with("<svg") && drawn.ends_with("</svg>\n"), "{drawn}");
+    assert_eq!(drawn.matches("<polyline").count(), rows.len());
+}
