@@ -1,5 +1,7 @@
 //! snin-sm beside OpenSM, both as processes on the same fabric, which ibsim simulates: bringing it up, and one
-//! cable cut and put back. The two take turns; each time is on a fabric that was just switched on.
+//! cable cut and put back. The two take turns; each time is on a fabric that was just switched on. Both do the same
+//! work: OpenSM writes no tables of lanes by default, so snin-sm writes none either (`granted_sl = 0`), but in the
+//! case `lanes`, where OpenSM has `qos TRUE`.
 //!
 //! `SNIN_CASE=36,18,18` measures only what is so called.
 //!
@@ -35,6 +37,8 @@ pub(crate) struct Case {
     pub(crate) runs: usize,
     /// Whether a cable is cut as well.
     cuts: bool,
+    /// Whether both write tables of service levels and lanes.
+    lanes: bool,
 }
 
 /// Milliseconds to bring a fabric up, then milliseconds and SMPs that a cut costs.
@@ -63,12 +67,14 @@ fn cases(size: Size) -> Vec<Case> {
         Case { cuts, ..Case::of("sm", recipe, topology, lmc, runs) }
     };
     if size == Size::Small {
-        return vec![generated("clos:6,3,3", 2, 1, true)];
+        let lanes = Case { lanes: true, ..generated("clos:6,3,3", 2, 1, false) };
+        return vec![generated("clos:6,3,3", 2, 1, true), lanes];
     }
     let mut cases = vec![
         generated("clos:36,18,18", 0, 5, true),
         generated("clos:36,18,18", 4, 5, true),
         generated("clos:36,18,18", 5, 5, false),
+        Case { lanes: true, ..generated("clos:36,18,18", 4, 3, false) },
         generated("clos:56,32,32", 4, 3, false),
         // 3,888 hosts below 12 pods.
         generated("fattree:36,12", 0, 3, true),
@@ -92,7 +98,8 @@ impl Case {
         lmc: u8,
         runs: usize,
     ) -> Self {
-        Self { bench, name: name.to_owned(), topology, lmc, runs, cuts: false }
+        let name = name.to_owned();
+        Self { bench, name, topology, lmc, runs, cuts: false, lanes: false }
     }
 
     fn fabric(&self) -> Result<Simulator, JudgeError> {
@@ -122,7 +129,8 @@ impl Case {
     }
 
     fn opensm(&self, engine: Option<&'static str>, max_smps: Option<u32>) -> OpenSm<'static> {
-        OpenSm { lmc: self.lmc, engine, max_smps, ..OpenSm::default() }
+        let options = self.lanes.then_some("qos TRUE\n");
+        OpenSm { lmc: self.lmc, engine, max_smps, options, ..OpenSm::default() }
     }
 
     /// Whichever of OpenSM's engines brings it up soonest.
@@ -157,20 +165,23 @@ fn bring_up(case: &Case) -> Result<Vec<Outcome>, JudgeError> {
     }
     let [ours, default, many, floor] = times.map(median);
     let engine = engine.unwrap_or("minhop");
+    let what = if case.lanes { "up with lanes" } else { "up" };
     let peers = [
         (format!("opensm {engine}"), default),
         (format!("opensm {engine} --maxsmps {MANY}"), many),
         ("the same MADs and nothing else".to_owned(), floor),
     ];
+    // The floor's MADs are those without lanes.
+    let peers = &peers[..if case.lanes { 2 } else { 3 }];
     let line =
-        |(name, theirs): &(String, f64)| case.outcome("up", "ms", ours, (name, *theirs), hash);
+        |(name, theirs): &(String, f64)| case.outcome(what, "ms", ours, (name, *theirs), hash);
     Ok(peers.iter().map(line).collect())
 }
 
 /// From the start of the process to its end.
 fn ours(case: &Case) -> Result<Duration, JudgeError> {
     let simulator = case.fabric()?;
-    let mut command = manager(case, &simulator);
+    let mut command = manager(case, &simulator)?;
     let begin = Instant::now();
     let output = command.arg("--once").output().map_err(JudgeError::file(command.get_program()))?;
     let took = begin.elapsed();
@@ -180,11 +191,16 @@ fn ours(case: &Case) -> Result<Duration, JudgeError> {
 }
 
 /// snin-sm on the fabric's first host.
-fn manager(case: &Case, simulator: &Simulator) -> Command {
+fn manager(case: &Case, simulator: &Simulator) -> Result<Command, JudgeError> {
     let mut command = Command::new(built("snin-sm"));
     command.current_dir(simulator.folder()).args(["--ibsim", simulator.name()]);
     command.args(["--lmc", &case.lmc.to_string()]);
-    command
+    if !case.lanes {
+        let config = simulator.folder().join("sm.toml");
+        fs::write(&config, "granted_sl = 0\n").map_err(JudgeError::file(&config))?;
+        command.arg("--config").arg(config);
+    }
+    Ok(command)
 }
 
 fn median(mut times: Vec<Duration>) -> f64 {

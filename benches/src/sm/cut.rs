@@ -99,7 +99,7 @@ pub(crate) fn run(case: &Case, piece: &Piece, runs: usize) -> Result<Vec<Outcome
 fn ours(case: &Case, piece: &Piece) -> Result<[Cost; 2], JudgeError> {
     let simulator = case.fabric()?;
     let capture = simulator.folder().join("capture");
-    let mut command = manager(case, &simulator);
+    let mut command = manager(case, &simulator)?;
     command.arg("--capture").arg(&capture);
     let running = Running::start(&mut command, simulator.folder(), "snin-sm")?;
     let up = quiet(&capture, 1, &running)?;
