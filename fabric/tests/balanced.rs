@@ -70,8 +70,8 @@ fn has_a_credit_loop(topology: &Topology, routing: &Routing) -> bool {
     }
 }
 
-/// By turns of addresses there were 4,544, 972 and 12,380 pairs on the most loaded link; by the usual order of switches
-/// there are 4,128, 856 and 8,672.
+/// By turns of addresses there were 4,544, 972 and 12,380 pairs on the most loaded link; by the usual order of
+/// switches there are 4,128, 856 and 8,672.
 #[test]
 fn no_link_carries_more_than_it_has_to() {
     for (recipe, most) in
@@ -139,8 +139,8 @@ fn moved(topology: &Topology, before: &Routing, after: &Routing) -> usize {
     topology.switches().map(of).sum()
 }
 
-/// The switches keep their order, so most routes stay; without it a better order may be found, and most move. Whoever
-/// is told the order makes the same tables.
+/// The switches keep their order, so most routes stay; without it a better order may be found, and most move.
+/// Whoever is told the order makes the same tables.
 #[test]
 fn a_cut_moves_few_routes() {
     for recipe in ["torus:8,8,2", "dragonfly:9,4,2", "random:60,6,2", "random:60,6,2,2"] {
@@ -180,8 +180,8 @@ fn any_order_routes_all() {
     }
 }
 
-/// Beside gaps of a Clos routes are chosen by load. By turns there were 1,389 pairs on DGX's most loaded link; a tree's
-/// own entries stay.
+/// Beside gaps of a Clos routes are chosen by load. By turns there were 1,389 pairs on DGX's most loaded link; a
+/// tree's own entries stay.
 #[test]
 fn gaps_of_a_clos_are_spread_by_load() {
     for (recipe, cut, most) in

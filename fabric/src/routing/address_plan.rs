@@ -205,8 +205,8 @@ impl AddressPlan {
     }
 
     /// The tree that a base address of an end port leads along, where it is no tree's own: which one depends on
-    /// the address. `None` where that tree lacks the cable to the port's switch, so that each route there is chosen
-    /// by itself; but where ordinary traffic has only some of the trees, another one of those.
+    /// the address. `None` where that tree lacks the cable to the port's switch, so that each route there is
+    /// chosen by itself; but where ordinary traffic has only some of the trees, another one of those.
     pub fn home(&self, port: PortIndex, base: Lid) -> Option<TreeId> {
         let (own, home) = self.turn(port, base)?;
         (home == own || self.unmanaged.len() < self.trees).then_some(home)

@@ -123,8 +123,8 @@ impl Routing {
         Self::of(topology, (lmc, unmanaged_trees), Wanted::Best)
     }
 
-    /// The same after a change: where there are no trees the switches keep their order, which had been `former` from
-    /// the top to the bottom, unless another one is better by more than a quarter. So a cut moves few routes.
+    /// The same after a change: where there are no trees the switches keep their order, which had been `former`
+    /// from the top to the bottom, unless another one is better by more than a quarter. So a cut moves few routes.
     ///
     /// # Errors
     /// As [`Self::compute`].

@@ -32,8 +32,8 @@ impl Base {
     }
 }
 
-/// Spreads what base addresses lead around gaps: of ports with these addresses, in tables in which each leads along
-/// its home tree where that covers both ends. Without gaps nothing is changed.
+/// Spreads what base addresses lead around gaps: of ports with these addresses, in tables in which each leads
+/// along its home tree where that covers both ends. Without gaps nothing is changed.
 pub(super) fn spread(
     topology: &Topology,
     clos: &Clos,

@@ -2,8 +2,9 @@
 //! carries least.
 //!
 //! With one lane up*/down* routes of a torus or a random fabric pass by few links at its top, and how many there
-//! are follows from the order. None is best for all: breadth first keeps routes short, depth first (Sancho, Robles,
-//! Duato, 2000) leaves fewer turns that are forbidden. So several are tried, as many as a bound on the work allows.
+//! are follows from the order. None is best for all: breadth first keeps routes short, depth first (Sancho,
+//! Robles, Duato, 2000) leaves fewer turns that are forbidden. So several are tried, as many as a bound on the
+//! work allows.
 
 use super::Ranks;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,8 +99,8 @@ pub(super) fn choose(topology: &Topology, hosts: &Hosts, wanted: Wanted<'_>) -> 
     former.filter(is_kept).unwrap_or(ranks)
 }
 
-/// The order that keeps most to these places, and in which each switch but one of every connected part is cabled to
-/// one before it, so that it has a way up.
+/// The order that keeps most to these places, and in which each switch but one of every connected part is cabled
+/// to one before it, so that it has a way up.
 fn nearest(topology: &Topology, place: impl Fn(NodeIndex) -> usize) -> Ranks {
     let keys = topology.switches().map(|switch| (place(switch), switch));
     let keys: Vec<(usize, NodeIndex)> = keys.collect();

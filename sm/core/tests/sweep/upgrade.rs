@@ -100,7 +100,7 @@ fn most_by_a_port(topology: &Topology, addresses: &Addresses, tables: &[Forwardi
 
 #[test]
 fn addresses_stay_and_nothing_is_lost() {
-    for (recipe, lmc) in [("clos:4,4,4", 2), ("clos:5,2,3", 1), ("clos:3,8,3", 3)] {
+    for (recipe, lmc, most) in [("clos:4,4,4", 2, 3), ("clos:5,2,3", 1, 8), ("clos:3,8,3", 3, 2)] {
         let (topology, lmc) = (fabric(recipe), Lmc::new(lmc).unwrap());
         let (addresses, old, saved) = predecessor(&topology, lmc);
         let mut lab = Lab::of(topology.clone(), Hardware::default(), config(lmc.bits()));
@@ -157,12 +157,12 @@ fn addresses_stay_and_nothing_is_lost() {
         let statistics = network.take_statistics();
         assert_eq!(statistics.dropped, 0, "{recipe}");
         network.audit().unwrap();
-        // It was one port for all.
+        // It was one port for all; now of each other leaf's hosts as many as there are to a tree.
         let before = most_by_a_port(&topology, &addresses, &old);
         let after = most_by_a_port(&topology, &addresses, &new);
         println!(
             "{recipe}: of a leaf's base addresses elsewhere {before} by one port, then {after}"
         );
-        assert!(after * 2 <= before, "{recipe}: {after}, {before}");
+        assert!(after <= most && after < before, "{recipe}: {after}, {before}");
     }
 }
