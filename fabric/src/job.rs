@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A leaf's line has the trees that the slice has at that leaf; a host's line its port, its leaf, its addresses,
-//! the address along each tree, and its name. A pin gives one direction of a pair (two addresses) a tree. `sl` is the
-//! service level that the job sends with, where granted traffic has one of its own.
+//! the address along each tree, and its name. A pin gives one direction of a pair (two addresses) a tree. `sl` is
+//! the service level that the job sends with, where granted traffic has one of its own.
 //!
 //! Both ends of a connection read the same text and come to the same answer without talking to each other: the
 //! tree of a direction is a function of the text and the two hosts. Where nothing is pinned the trees that both

@@ -1,8 +1,9 @@
-//! A service level and a virtual lane for what is granted, where the administrator wrote no tables of its own: granted
-//! packets go first, and everything else gets what they leave and a least share of each link (IBA 7.6.9).
+//! A service level and a virtual lane for what is granted, where the administrator wrote no tables of its own:
+//! granted packets go first, and everything else gets what they leave and a least share of each link (IBA 7.6.9).
 //!
-//! Granted packets wait for one ordinary packet a hop at most, the one that is being sent when they come. All other
-//! service levels have the lanes that ports give them after a reset, level modulo lanes, but never the granted one.
+//! Granted packets wait for one ordinary packet a hop at most, the one that is being sent when they come. All
+//! other service levels have the lanes that ports give them after a reset, level modulo lanes, but never the
+//! granted one.
 
 use snin_fabric::{PortIndex, Topology};
 use snin_mad::{PortInfo, SlToVl};
@@ -83,7 +84,8 @@ fn lanes(config: &Config, graph: &Graph, end: PortId) -> Option<u8> {
     operational_vls(config, graph, end)?.data_vls()
 }
 
-/// What one of the port's tables shall hold: port 0 of a switch is no way of what is granted, and none of a link with one lane is needed for arbitration.
+/// What one of the port's tables shall hold: port 0 of a switch is no way of what is granted, and none of a link
+/// with one lane is needed for arbitration.
 pub(crate) fn wanted(
     config: &Config,
     graph: &Graph,
@@ -136,8 +138,8 @@ pub(crate) fn high_limit(config: &Config, graph: &Graph, end: PortId) -> Option<
     (lanes(config, graph, end)? > LANE).then(|| limit(config.unmanaged_share, mtu))
 }
 
-/// How much may go first while a packet of the others waits: they get `share` of a million of the link at least, in
-/// packets of `mtu` bytes at most.
+/// How much may go first while a packet of the others waits: they get `share` of a million of the link at least,
+/// in packets of `mtu` bytes at most.
 fn limit(share: u32, mtu: u16) -> u8 {
     let share = u64::from(share).min(MILLION);
     // What has begun is sent whole, which is a packet more than the limit: 0 is one packet.

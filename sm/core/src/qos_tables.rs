@@ -125,8 +125,8 @@ pub(crate) fn operational_vls(config: &Config, graph: &Graph, end: PortId) -> Op
     [Some(own), other, Some(most)].into_iter().flatten().min_by_key(|vls| vls.code())
 }
 
-/// The data VLs of a port: all that it can have, until it has come up with as many as some manager told it. Only in
-/// INIT these may change without harm (IBA 14.2.5.6).
+/// The data VLs of a port: all that it can have, until it has come up with as many as some manager told it. Only
+/// in INIT these may change without harm (IBA 14.2.5.6).
 pub(crate) fn vls(info: &PortInfo) -> VlCount {
     let is_up = info.state.code() > PortState::Initialize.code();
     match info.operational_vls {

@@ -106,14 +106,14 @@ snin_daemon::settings! {
         /// After so many overruns of its buffers in a row a port sends trap 130. 0 to 15.
         overrun_errors_threshold: u8 = 8,
 
-        /// The service level of what is granted, 1 to 15. Wherever a link has two data lanes it has one of its own,
-        /// which goes first, and the tables of all ports are written so. 0: it is sent like everything else, and
-        /// tables stay as they are.
+        /// The service level of what is granted, 1 to 15. Wherever a link has two data lanes it has one of its
+        /// own, which goes first, and the tables of all ports are written so. 0: it is sent like everything else,
+        /// and tables stay as they are.
         granted_sl: u8 = 1,
         /// The least share of a link, in percent, that ordinary traffic keeps beside what is granted, 0 to 50.
         unmanaged_share: u8 = 5,
-        /// Whether the tables of service levels and virtual lanes are these, and not those of granted_sl, which then
-        /// only says the level.
+        /// Whether the tables of service levels and virtual lanes are these, and not those of granted_sl, which
+        /// then only says the level.
         qos: bool = false,
         /// The virtual lane of each service level, 15 drops. A link with fewer lanes takes the low bits.
         qos_sl2vl: [u8; 16] = Config::default().qos_sl2vl,

@@ -1,5 +1,5 @@
-//! Tables of lanes as infiniband-diags read them back from every port of every cable: those of granted traffic, and
-//! the administrator's beside OpenSM's.
+//! Tables of lanes as infiniband-diags read them back from every port of every cable: those of granted traffic,
+//! and the administrator's beside OpenSM's.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,8 @@ fn all(simulator: &Simulator) -> Result<BTreeMap<String, Lanes>, JudgeError> {
     Ok(all)
 }
 
-/// By default, with nothing set: level 1 alone on lane 1, which goes first. With `granted_sl = 0`, or nothing granted, ports are as the simulator made them.
+/// By default, with nothing set: level 1 alone on lane 1, which goes first. With `granted_sl = 0`, or nothing
+/// granted, ports are as the simulator made them.
 #[test]
 fn what_is_granted_has_a_lane_of_its_own_at_every_port() -> Result<(), JudgeError> {
     let lab = Lab::new(&fabric("clos:2,2,2"))?;
@@ -149,9 +150,9 @@ fn toml(value: &str) -> String {
     format!("[{}]", entries.collect::<Vec<_>>().join(", "))
 }
 
-/// Every table, limit and number of lanes as OpenSM has it. Not compared: mappings between a port and itself or ports
-/// without a cable, which OpenSM writes and no packet takes. OpenSM masks lanes by what ports had before it told them
-/// otherwise, so it has a second run.
+/// Every table, limit and number of lanes as OpenSM has it. Not compared: mappings between a port and itself or
+/// ports without a cable, which OpenSM writes and no packet takes. OpenSM masks lanes by what ports had before it
+/// told them otherwise, so it has a second run.
 #[test]
 fn the_administrators_tables_are_as_opensm_has_them() -> Result<(), JudgeError> {
     let topology = fabric("clos:2,2,1");

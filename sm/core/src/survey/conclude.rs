@@ -54,9 +54,9 @@ impl Survey {
         self.is_done()
     }
 
-    /// Tables of service levels and lanes that were not read: now it is known which ports are cabled. Of ports that
-    /// are still INIT only where the administrator has tables, who may have written them by other means too; else
-    /// they are written without being read.
+    /// Tables of service levels and lanes that were not read: now it is known which ports are cabled. Of ports
+    /// that are still INIT only where the administrator has tables, who may have written them by other means too;
+    /// else they are written without being read.
     fn read_qos_tables(&mut self, graph: &Graph, qos: bool) {
         let is_init = |port: &Port| {
             port.info.as_ref().is_some_and(|info| info.state == PortState::Initialize)

@@ -181,8 +181,8 @@ fn where_nothing_is_granted_nothing_is_written() {
     assert_eq!(sent(&lab, SlToVl::ID), [MAPPINGS, 0]);
 }
 
-/// Links that another manager brought up with one lane keep it: level 1 on a lane that is not in operation would be
-/// discarded.
+/// Links that another manager brought up with one lane keep it: level 1 on a lane that is not in operation would
+/// be discarded.
 #[test]
 fn links_that_are_up_with_one_lane_keep_it() {
     let one = Config { max_op_vls: 1, ..config(3) };

@@ -46,17 +46,21 @@ pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdic
             let status = ask(socket, &GetStatus {}, out, status)?;
             return Ok(if status.controller == "lost" { Verdict::Unwell } else { Verdict::Well });
         }
-        Agent::Flows(socket) => drop(ask(socket, &GetFlows {}, out, flows)?),
-        Agent::Mesh(socket) => drop(ask(socket, &GetMesh {}, out, mesh)?),
+        Agent::Flows(socket) => {
+            ask(socket, &GetFlows {}, out, flows)?;
+        }
+        Agent::Mesh(socket) => {
+            ask(socket, &GetMesh {}, out, mesh)?;
+        }
         Agent::Histogram { flow, socket } => {
-            drop(ask(socket, &GetHistogram { flow: *flow }, out, histogram)?);
+            ask(socket, &GetHistogram { flow: *flow }, out, histogram)?;
         }
         Agent::Events { since, socket } => {
             let print = |answer: &Events, out: &mut Output<W>| {
                 let mut events = answer.events.iter();
                 events.try_for_each(|Event(keys)| out.line(Value::Object(keys.clone())))
             };
-            drop(ask(socket, &GetEvents { since: *since }, out, print)?);
+            ask(socket, &GetEvents { since: *since }, out, print)?;
         }
         Agent::Send { peer, count, size, rate, socket } => {
             let (peer, count, size, rate) = (port(peer)?, *count, *size, *rate);
@@ -64,7 +68,7 @@ pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdic
             let print = |answer: &Started, out: &mut Output<W>| {
                 out.line(format!("flow {}: {} messages to send", answer.flow, answer.left))
             };
-            drop(ask(socket, &asked, out, print)?);
+            ask(socket, &asked, out, print)?;
         }
     }
     Ok(Verdict::Well)

@@ -87,10 +87,14 @@ pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<V
             return Ok(if status.healthy { Verdict::Well } else { Verdict::Unwell });
         }
         Controller::Windows { count, socket } => {
-            drop(show(socket, &GetWindows { count: u64::from(*count) }, out, windows)?);
+            show(socket, &GetWindows { count: u64::from(*count) }, out, windows)?;
         }
-        Controller::Grants(socket) => drop(show(socket, &GetGrants {}, out, grants)?),
-        Controller::Fabric(socket) => drop(show(socket, &GetFabric::default(), out, fabric)?),
+        Controller::Grants(socket) => {
+            show(socket, &GetGrants {}, out, grants)?;
+        }
+        Controller::Fabric(socket) => {
+            show(socket, &GetFabric::default(), out, fabric)?;
+        }
         Controller::Requests { agent, socket } => {
             let document = ask_by(agent, socket, &GetReservations {})?;
             let json = Target::open(socket.format.json.as_deref())?;
@@ -106,7 +110,7 @@ pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<V
             let set = set.map(PolicyName::policy);
             let print =
                 |answer: &PolicyInForce, out: &mut Output<W>| out.line(answer.policy.name());
-            drop(show(socket, &SetPolicy { set }, out, print)?);
+            show(socket, &SetPolicy { set }, out, print)?;
         }
         Controller::Events { since, follow: true, socket } => return follow(socket, *since, out),
         Controller::Events { since, socket, .. } => {
@@ -115,7 +119,7 @@ pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<V
                 let mut events = answer.events.iter();
                 events.try_for_each(|Event(keys)| out.line(Value::Object(keys.clone())))
             };
-            drop(show(socket, &asked, out, print)?);
+            show(socket, &asked, out, print)?;
         }
     }
     Ok(Verdict::Well)
@@ -151,7 +155,7 @@ fn link_test<W: Write>(
 /// The way from one host to another.
 pub(crate) fn path<W: Write>(asked: &PathOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let operation = GetPath { from: asked.from.clone(), to: asked.to.clone() };
-    drop(show(&asked.socket, &operation, out, |answer, out| out.line(way(answer)))?);
+    show(&asked.socket, &operation, out, |answer, out| out.line(way(answer)))?;
     Ok(Verdict::Well)
 }
 
@@ -169,7 +173,7 @@ fn way(path: &Path) -> String {
 
 /// Whose a directed link is.
 pub(crate) fn owner<W: Write>(asked: &OwnerOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    drop(show(&asked.socket, &GetOwner { port: asked.port.clone() }, out, owners)?);
+    show(&asked.socket, &GetOwner { port: asked.port.clone() }, out, owners)?;
     Ok(Verdict::Well)
 }
 

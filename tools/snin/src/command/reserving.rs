@@ -72,14 +72,14 @@ pub(crate) fn slice<W: Write>(asked: &cli::Slice, out: &mut Output<W>) -> Result
             report(socket, &answered, &format!("no slice for {owner}"), made, out)
         }
         cli::Slice::Delete { owner, socket } => {
-            drop(show(socket, &DeleteSlice { owner: owner.clone() }, out, |answer, out| {
+            show(socket, &DeleteSlice { owner: owner.clone() }, out, |answer, out| {
                 let had = if answer.deleted { "is given back" } else { "there was none" };
                 out.line(format!("slice of {owner}: {had}"))
-            })?);
+            })?;
             Ok(Verdict::Well)
         }
         cli::Slice::List(socket) => {
-            drop(show(socket, &GetSlices {}, out, list)?);
+            show(socket, &GetSlices {}, out, list)?;
             Ok(Verdict::Well)
         }
         cli::Slice::Explain { owner, hosts, on, socket } => {

@@ -60,8 +60,8 @@ pub(super) fn addresses(
     found
 }
 
-/// The service level of what is sent to an address: that of granted traffic along a tree's own address and where the
-/// controller gave the pair this one, 0 to all others.
+/// The service level of what is sent to an address: that of granted traffic along a tree's own address and where
+/// the controller gave the pair this one, 0 to all others.
 pub(super) fn level(from: At<'_>, to: At<'_>, lid: Lid, world: &World<'_>) -> u8 {
     let Some(view) = world.view.filter(|view| view.lanes().level > 0) else { return 0 };
     let (source, destination) = (from.1, to.1);

@@ -135,7 +135,7 @@ fn pairs(mode: Mode, ports: &[Vec<Guid>]) -> Vec<(Guid, Guid)> {
         return Vec::new();
     }
     let pairs = ports.chunks_exact(2).flat_map(|two| two[0].iter().zip(&two[1]));
-    pairs.flat_map(|(a, b)| [(a.clone(), b.clone()), (b.clone(), a.clone())]).collect()
+    pairs.flat_map(|(&a, &b)| [(a, b), (b, a)]).collect()
 }
 
 /// The same on a node, where there is no folder that tells it.

@@ -52,7 +52,8 @@ pub(super) fn run<W: Write>(
     let trees: BTreeMap<String, &Amounts> =
         by_tree.iter().map(|(tree, amounts)| (tree.to_string(), amounts)).collect();
     let answer = json!({
-        "schema_version": SCHEMA_VERSION, "job": job, "pairs": pairs, "one_sided": one_sided, "ports": ports, "trees": trees, "mixed": mixed,
+        "schema_version": SCHEMA_VERSION, "job": job, "pairs": pairs, "one_sided": one_sided, "ports": ports,
+        "trees": trees, "mixed": mixed,
     });
     let json = Target::open(settings.format.json.as_deref())?;
     out.report(json, &answer, |out| {
