@@ -71,7 +71,8 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         })
     }
 
-    /// Becomes readable when [`next`](Self::next) has something.
+    /// Becomes readable when [`next`](Self::next) has something, until that has been asked: then it has to be asked
+    /// until nothing is left.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }
@@ -105,12 +106,12 @@ mod tests {
 
     fn next<R: Send + 'static>(worker: &Worker<u32, R>) -> io::Result<R> {
         loop {
-            let mut watch = Watch::new();
-            watch.readable(worker.readable());
-            watch.wait(None).unwrap();
             if let Some(result) = worker.next()? {
                 return Ok(result);
             }
+            let mut watch = Watch::new();
+            watch.readable(worker.readable());
+            watch.wait(None).unwrap();
         }
     }
 

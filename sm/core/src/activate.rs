@@ -14,10 +14,11 @@ use crate::graph::Graph;
 use crate::limits;
 use crate::partitioning::{PartitionPlan, checking_trunks, writes};
 use crate::partitions::Block;
-use crate::qos_tables::{are_managed, is_port_zero, operational_vls, ports, tables, wanted};
+use crate::qos_tables::{are_managed, ports, tables, wanted};
 use crate::query::{NodeId, PortId};
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 use crate::target::Target;
+use crate::vls::{is_port_zero, operational_vls};
 
 /// The ports that are left alone for now, since they did not take what was written last.
 #[derive(Clone, Copy)]

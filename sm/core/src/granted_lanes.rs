@@ -11,9 +11,9 @@ use snin_mad::{PortInfo, SlToVl};
 use crate::config::Config;
 use crate::graph::{Graph, Port};
 use crate::qos_table::{QosTable, QosTableId};
-use crate::qos_tables::{arbitration, is_port_zero, operational_vls, vls};
 use crate::query::PortId;
 use crate::target::Target;
+use crate::vls::{arbitration, is_port_zero, operational_vls, vls};
 
 /// The lane of what is granted.
 const LANE: u8 = 1;

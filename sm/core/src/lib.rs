@@ -81,6 +81,7 @@ mod trail;
 mod transactions;
 mod trap;
 mod view;
+mod vls;
 mod window;
 
 pub use config::Config;

@@ -442,27 +442,13 @@ fn become_one(between: &Between) -> Result<(), JudgeError> {
         let hosts = |side: &Side| side.ask(&["status"]).map(|said| said["subnet"]["hosts"].clone());
         sides[0].is("master") && sides[1].is("standby") && hosts(&sides[0]) == Some((n + s).into())
     });
-    let one = begin.elapsed();
     // A manager counts its hosts before all is written: the hardware says when it is.
     let mut after = Held::of(&emulation);
-    let held = begin.elapsed();
     wait("every address one port's, and every pair", || {
         after = Held::of(&emulation);
         after.has_distinct_addresses() && after.pairs() == pairs
     });
     let (took, now) = (begin.elapsed(), mads(&emulation));
-    eprintln!("one {one:?} held {held:?} all {took:?}");
-    for side in &sides {
-        for e in side.events() {
-            eprintln!("{e}");
-        }
-    }
-    let t = Instant::now();
-    drop(Held::of(&emulation));
-    eprintln!("held {:?}", t.elapsed());
-    let t = Instant::now();
-    drop(after.pairs());
-    eprintln!("pairs {:?}", t.elapsed());
     let found = after.pairs();
     assert_eq!(pairs.difference(&found).next(), None, "lost");
     assert_eq!(found.difference(&pairs).next(), None, "new");
