@@ -1,7 +1,7 @@
 //! snin-sm beside OpenSM, both as processes on the same fabric, which ibsim simulates: bringing it up, and one
 //! cable cut and put back. The two take turns; each time is on a fabric that was just switched on. Both do the
-//! same work: OpenSM writes no tables of lanes by default, so snin-sm writes none either (`granted_sl = 0`). In the
-//! case `lanes` both do: OpenSM has `qos TRUE`.
+//! same work: OpenSM writes no tables of lanes by default, so snin-sm writes none either (`granted_sl = 0`). In
+//! the case `lanes` both do: OpenSM has `qos TRUE`.
 //!
 //! `SNIN_CASE=36,18,18` measures only what is so called.
 //!

@@ -71,8 +71,7 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         })
     }
 
-    /// Becomes readable when [`next`](Self::next) has something, until that has been asked: then it has to be asked
-    /// until nothing is left.
+    /// Becomes readable when [`next`](Self::next) has something; then that has to be asked until nothing is left.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }

@@ -174,7 +174,8 @@ fn a_launcher_changes_its_own_slices_only() {
         assert!(refused.contains(why), "{command}: {refused}");
     }
     assert_eq!(asked(4711, "slice_delete", "slurm/1").unwrap()["deleted"], true);
-    let slices = asked(4712, "slices", "").unwrap()["slices"].clone();
+    let slices = controller.ask_as(4712, &json!({ "command": "slices" })).unwrap();
+    let slices = slices["slices"].clone();
     assert_eq!(slices.as_array().map(Vec::len), Some(1), "{slices}");
     assert_eq!(controller.log().matches("may not change").count(), 6, "one line each");
 }
