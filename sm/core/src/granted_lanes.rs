@@ -84,8 +84,8 @@ fn lanes(config: &Config, graph: &Graph, end: PortId) -> Option<u8> {
     operational_vls(config, graph, end)?.data_vls()
 }
 
-/// What one of the port's tables shall hold: port 0 of a switch is no way of what is granted, and none of a link
-/// with one lane is needed for arbitration.
+/// What one of the port's tables shall hold; `None`: it is left as it is. Port 0 of a switch sends nothing that is
+/// granted, and a link with one lane needs no arbitration.
 pub(crate) fn wanted(
     config: &Config,
     graph: &Graph,
