@@ -28,6 +28,7 @@ use crate::daemon::Daemon;
 use crate::error::Failure;
 use crate::io::kept::{Change, TimeOfDay};
 use crate::principal::{ApiError, NotKnown, Permission, Principal};
+use crate::recording::Recorded;
 
 /// A request may begin so long ago: its way here took time, and clocks differ.
 const PAST: Time = Time::secs(60);
@@ -112,9 +113,7 @@ impl Daemon {
     ) -> Result<SliceMade, ApiError> {
         let owner = &asked.owner;
         self.permit_slice(principal, owner)?;
-        let core = self.core.as_mut().ok_or(NotKnown)?;
-        let wanted = slice_hosts(core, asked.count, asked.hosts.as_deref())?;
-        let before = core.slice_record(owner).cloned();
+        let (core, wanted, before) = self.slice_wanted(owner, asked.count, &asked.hosts)?;
         let created = core.create_slice(owner, &wanted).map_err(not_made)?;
         // Asked for once more without a word of sharing, a slice stays as it is.
         if let Some(shared) = asked.shared.or_else(|| created.then_some(false)) {
@@ -131,11 +130,22 @@ impl Daemon {
     ) -> Result<SliceMade, ApiError> {
         let owner = &asked.owner;
         self.permit_slice(principal, owner)?;
-        let core = self.core.as_mut().ok_or(NotKnown)?;
-        let wanted = slice_hosts(core, asked.count, asked.hosts.as_deref())?;
-        let before = core.slice_record(owner).cloned();
+        let (core, wanted, before) = self.slice_wanted(owner, asked.count, &asked.hosts)?;
         core.resize_slice(owner, &wanted).map_err(not_made)?;
         self.slice_made(owner, before, false, Some("SLICE_RESIZED"))
+    }
+
+    /// The core, the hosts that are asked for, and the slice as it is.
+    fn slice_wanted(
+        &mut self,
+        owner: &str,
+        count: Option<u32>,
+        hosts: &Option<Vec<String>>,
+    ) -> Result<(&mut Recorded, SliceHosts, Option<SliceRecord>), ApiError> {
+        let core = self.core.as_mut().ok_or(NotKnown)?;
+        let wanted = slice_hosts(core, count, hosts.as_deref())?;
+        let before = core.slice_record(owner).cloned();
+        Ok((core, wanted, before))
     }
 
     /// Keeps a slice, and answers with it. What cannot be kept is as it was `before`.

@@ -32,8 +32,8 @@ impl<J, R> fmt::Debug for Worker<J, R> {
 }
 
 impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
-    /// Starts the thread. At most `waiting` jobs wait to be begun, and as many results to be taken. A job may
-    /// have no result: then nobody waits for one.
+    /// Starts the thread. At most `waiting` jobs wait to be begun, and as many results to be taken. A job for
+    /// which `work` returns `None` has no result.
     ///
     /// # Errors
     /// When the system has no more threads or descriptors.

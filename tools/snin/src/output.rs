@@ -8,7 +8,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use snin_daemon::store::Draft;
 use snin_fabric::printable;
+use snin_protocol::operator::Document;
 
+use crate::cli::Format;
 use crate::failure::Failure;
 
 /// Stdout, buffered. A closed pipe (`snin ... | head`) ends the command quietly.
@@ -43,6 +45,18 @@ impl<W: Write> Output<W> {
             }
             None => text(self),
         }
+    }
+
+    /// A daemon's answer: as text by `print`, or as JSON where `format` wants it.
+    pub(crate) fn answer<A: Serialize>(
+        &mut self,
+        document: Document<A>,
+        format: &Format,
+        print: impl FnOnce(&A, &mut Self) -> Result<(), Failure>,
+    ) -> Result<A, Failure> {
+        let json = Target::open(format.json.as_deref())?;
+        self.report(json, &document, |out| print(&document.answer, out))?;
+        Ok(document.answer)
     }
 
     /// Text as it is.

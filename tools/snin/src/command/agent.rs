@@ -17,7 +17,7 @@ use snin_protocol::operator::{Event, Events, Operation};
 use crate::Verdict;
 use crate::cli::{Agent, AgentSocket, controller_socket};
 use crate::failure::Failure;
-use crate::output::{Output, Target};
+use crate::output::Output;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,9 +34,7 @@ where
     W: Write,
 {
     let document = Connection::open(&socket.socket, Some(PATIENCE))?.request(operation)?;
-    let json = Target::open(socket.format.json.as_deref())?;
-    out.report(json, &document, |out| print(&document.answer, out))?;
-    Ok(document.answer)
+    out.answer(document, &socket.format, print)
 }
 
 /// Asks, and shows the answer.

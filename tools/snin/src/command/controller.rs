@@ -73,10 +73,7 @@ where
     O: Operation,
     W: Write,
 {
-    let document = ask(socket, operation)?;
-    let json = Target::open(socket.format.json.as_deref())?;
-    out.report(json, &document, |out| print(&document.answer, out))?;
-    Ok(document.answer)
+    out.answer(ask(socket, operation)?, &socket.format, print)
 }
 
 /// Asks, and shows the answer.
@@ -97,9 +94,8 @@ pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<V
         }
         Controller::Requests { agent, socket } => {
             let document = ask_by(agent, socket, &GetReservations {})?;
-            let json = Target::open(socket.format.json.as_deref())?;
-            out.report(json, &document, |out| {
-                let mut requests = document.answer.requests.iter();
+            out.answer(document, &socket.format, |answer, out| {
+                let mut requests = answer.requests.iter();
                 requests.try_for_each(|request| out.line(super::reserving::reservation(request)))
             })?;
         }

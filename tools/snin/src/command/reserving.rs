@@ -158,8 +158,9 @@ pub(crate) fn release<W: Write>(
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let document = ask_by(&asked.agent, &asked.socket, &Release { id: asked.id })?;
-    let json = Target::open(asked.socket.format.json.as_deref())?;
-    out.report(json, &document, |out| out.line(format!("request {} is given back", asked.id)))?;
+    out.answer(document, &asked.socket.format, |released, out| {
+        out.line(format!("request {} is given back", released.id))
+    })?;
     Ok(Verdict::Well)
 }
 
