@@ -140,7 +140,7 @@ fn moved(topology: &Topology, before: &Routing, after: &Routing) -> usize {
 }
 
 /// The switches keep their order, so most routes stay; without it a better order may be found, and most move.
-/// Whoever is told the order makes the same tables.
+/// A program that has the order makes the same tables.
 #[test]
 fn a_cut_moves_few_routes() {
     for recipe in ["torus:8,8,2", "dragonfly:9,4,2", "random:60,6,2", "random:60,6,2,2"] {

@@ -225,7 +225,7 @@ pub fn unusable_pairs(view: &dyn View) -> Result<Vec<UnusablePair>, ViewError> {
     Ok(pairs.iter().map(pair).collect())
 }
 
-/// A fabric of more switches is too large for several orders to be tried: whoever gets the view finds the same.
+/// A fabric of more switches is too large for several orders to be tried: a controller finds the same one.
 fn order(view: &dyn View) -> Vec<u16> {
     let order = view.routing().order().iter().map(|switch| switch.0 as u16);
     if order.len() > MAX_TREES { Vec::new() } else { order.collect() }

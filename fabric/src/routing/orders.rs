@@ -55,7 +55,7 @@ pub(super) enum Wanted<'a> {
     /// The one that was, from the top to the bottom, while it is about as good: a change of the order moves most
     /// routes, and a cut is to move few.
     Former(&'a [Guid]),
-    /// This one, whoever it is from.
+    /// This order, as the view of a manager has it.
     Given(&'a [NodeIndex]),
 }
 

@@ -133,9 +133,9 @@ fn administration(page: &mut Page, daemon: &Daemon) {
     page.counter("snin_sm_sa_refused", help, refused);
     let dropped = daemon.wire.dropped();
     page.counter("snin_sm_sa_answers_dropped", "Answers for which there was no room", dropped);
-    let nobodys = DropReason::ALL
+    let reasons = DropReason::ALL
         .map(|(why, name)| (vec![("reason", name.to_owned())], daemon.demultiplexer.dropped(why)));
-    page.counters("snin_sm_undeliverable", "Datagrams that are no core's", nobodys);
+    page.counters("snin_sm_undeliverable", "Datagrams that are no core's", reasons);
     let refused = Refused::ALL.map(|(why, name)| {
         (vec![("reason", name.to_owned())], daemon.outlets.mirrors.refused(why))
     });

@@ -438,7 +438,7 @@ mod tests {
     use super::*;
     use snin_sm_core::{Saved, Sweep};
 
-    /// But for lanes: a core writes none that nobody asks for.
+    /// But for lanes: a core without settings writes none.
     #[test]
     fn its_defaults_are_the_cores() {
         let with_lanes = Config { granted_sl: 1, ..Config::default() };

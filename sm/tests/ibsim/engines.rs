@@ -46,7 +46,7 @@ const ALL: [&str; 21] = [
 ];
 
 /// Where ours is worse than the best, and by how much it may be. Beside gaps a spine sends all that is for an
-/// address by one of its cables, whoever it is from; and a tree's routes stay.
+/// address by one of its cables, from every sender; and a tree's routes stay.
 const WORSE: [(&str, u64); 4] = [
     ("clos:9,2,10,5-7", 160),
     ("clos:36,18,18-65", 1_224),

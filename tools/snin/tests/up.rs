@@ -100,7 +100,7 @@ fn permutations_are_carried_though_the_controller_is_killed() {
     assert!(owners["handovers"].as_u64() >= Some(144), "{owners}");
     let messages = &figures["messages"];
     assert_eq!(messages["delivered"], messages["posted"]);
-    // Nobody told the agents, but the manager gave what is granted a lane of its own.
+    // No setting of the agents says so: the manager gave what is granted a lane of its own.
     assert_eq!(messages["levels"], serde_json::json!({ "1": messages["delivered"] }));
     assert!(run.join("snin-controller.log").exists(), "a folder that was named stays");
     // All sessions were TLS, with certificates of the run's own CA.

@@ -341,7 +341,7 @@ pub struct Owners {
     pub link: String,
     /// The port at the other end.
     pub to: Option<String>,
-    /// Whose the link is; nobody's where there is none.
+    /// The grants that own the link; empty where it is free.
     pub owners: Vec<Grant>,
 }
 

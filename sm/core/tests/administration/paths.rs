@@ -95,7 +95,7 @@ fn granted_addresses_have_their_service_level() {
         paths.iter().map(|path| path.sl).collect::<Vec<_>>()
     };
     assert_eq!(levels(&mut subnet), [0, 2, 2, 2]);
-    // Who names an address is told what it is sent with; an alias is nobody's, and a switch is granted nothing.
+    // An answer for one address has its level. Addresses of no tree, and a switch's, are not granted.
     let to = |lid: u16| PathRecord { dlid: Lid(lid), ..PathRecord::default() };
     let base = subnet.lid(5).0;
     let named = [0, 1, 3, 4, 7].map(|offset| {

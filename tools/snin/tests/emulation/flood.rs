@@ -143,7 +143,7 @@ fn join(count: u64, port_gid: Gid, random: &mut ChaCha8Rng) -> Mad {
     request.transaction(count).mad()
 }
 
-/// The links of some address have changed: of a switch mostly, some are nobody's.
+/// A link of the port with some address has changed. Not every address has a port.
 fn trap(count: u64, random: &mut ChaCha8Rng) -> Mad {
     let lid = Lid(random.random_range(1..2_000));
     let notice = Notice::generic(&Trap::LinkStateChange(LinkStateDetails { lid }), 2, lid);
