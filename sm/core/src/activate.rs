@@ -9,12 +9,11 @@ use snin_protocol::Time;
 
 use crate::config::Config;
 use crate::failures::Failures;
-use crate::granted_lanes::is_due;
 use crate::graph::Graph;
 use crate::limits;
 use crate::partitioning::{PartitionPlan, checking_trunks, writes};
 use crate::partitions::Block;
-use crate::qos_tables::{are_managed, ports, tables, wanted};
+use crate::qos_tables::{ports, tables, wanted};
 use crate::query::{NodeId, PortId};
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 use crate::target::Target;
@@ -86,22 +85,22 @@ pub(crate) fn activate(
     Milestones { links_up, tables }
 }
 
-/// Adds the tables of service levels and lanes that are due. Nothing waits for them, and they come last: there are
-/// as many as pairs of ports of a switch, and no traffic needs them to arrive.
+/// Adds the administrator's tables of service levels and lanes that are due. Nothing waits for them, and they come
+/// last: no traffic needs them to arrive.
 pub(crate) fn lanes(
     schedule: &mut Schedule,
     (config, graph): (&Config, &Graph),
     target: &Target,
     held: Held<'_>,
 ) {
-    if !are_managed(config, graph) {
+    if !config.qos {
         return;
     }
     for end in ends(target, graph) {
         let Some(known) = graph.port(end).filter(|_| !held.holds(end)) else { continue };
         for table in tables(graph, end) {
-            let wanted = wanted(config, graph, end, table);
-            if wanted.is_some_and(|wanted| is_due(config, known, table, &wanted)) {
+            let Some(Some(now)) = known.qos_tables.get(&table) else { continue };
+            if wanted(config, graph, end, table).is_some_and(|wanted| wanted != *now) {
                 schedule.add(Step::QosTable(end, table));
             }
         }
@@ -109,7 +108,10 @@ pub(crate) fn lanes(
 }
 
 /// The ports whose tables are managed, as far as there are routes.
-fn ends<'a>(target: &'a Target, graph: &'a Graph) -> impl Iterator<Item = PortId> + use<'a> {
+pub(crate) fn ends<'a>(
+    target: &'a Target,
+    graph: &'a Graph,
+) -> impl Iterator<Item = PortId> + use<'a> {
     let discovered = &target.discovered;
     let nodes = discovered.topology.nodes().map(|node| discovered.id(node));
     let is_led_over = |end: &PortId| {

@@ -77,6 +77,10 @@ impl Failures {
         self.0.retain(|&end, _| is_there(end));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &Failure)> {
         self.0.iter().map(|(&end, failure)| (end, failure))
     }

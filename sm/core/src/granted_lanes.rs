@@ -9,7 +9,7 @@ use snin_fabric::{PortIndex, Topology};
 use snin_mad::{PortInfo, SlToVl};
 
 use crate::config::Config;
-use crate::graph::{Graph, Port};
+use crate::graph::{Graph, Port, is_up};
 use crate::qos_table::{QosTable, QosTableId};
 use crate::query::PortId;
 use crate::target::Target;
@@ -112,12 +112,33 @@ pub(crate) fn wanted(
     }
 }
 
-/// Whether a table has to be written. One that was never read is written at once: nothing but what a reset left is
-/// in it, and that need not be known. The administrator's own tables are read first.
-pub(crate) fn is_due(config: &Config, port: &Port, table: QosTableId, wanted: &QosTable) -> bool {
-    match port.qos_tables.get(&table) {
-        None => !config.qos,
-        Some(held) => held.as_ref().is_some_and(|held| held != wanted),
+/// How one of a port's tables is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TableState {
+    /// As it shall be, or none that the port has, or one that is left as it is.
+    Right,
+    /// It has to be read.
+    Unread,
+    /// It has to be written. Of a port that was reset it need not be known what is in it.
+    Due,
+}
+
+/// How the port's table is, for all that is known.
+pub(crate) fn state(
+    config: &Config,
+    graph: &Graph,
+    end: PortId,
+    port: &Port,
+    table: QosTableId,
+) -> TableState {
+    let info = port.info.as_ref().filter(|info| is_up(info));
+    let wanted = info.and_then(|info| wanted(config, graph, end, info, table));
+    match (wanted, port.qos_tables.get(&table)) {
+        (None, _) | (_, Some(None)) => TableState::Right,
+        (Some(_), None) if port.was_init => TableState::Due,
+        (Some(_), None) => TableState::Unread,
+        (Some(wanted), Some(Some(held))) if wanted == *held => TableState::Right,
+        (Some(_), Some(Some(_))) => TableState::Due,
     }
 }
 

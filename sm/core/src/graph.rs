@@ -68,6 +68,8 @@ pub(crate) struct Port {
     pub(crate) keys: Vec<partitions::Block>,
     /// Tables of service levels and lanes as last read or written; none where the agent has no such table.
     pub(crate) qos_tables: BTreeMap<QosTableId, Option<QosTable>>,
+    /// It was in INIT since those were last known: what a reset left in them need not be read.
+    pub(crate) was_init: bool,
     /// The other subnet manager that sits here, as it last spoke of itself.
     pub(crate) manager: Option<SmInfo>,
     /// The how manieth of the keys that it may have it is shown.
@@ -85,6 +87,13 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// Its tables of service levels and lanes are not known any more.
+    pub(crate) fn forget_qos_tables(&mut self) {
+        self.qos_tables.clear();
+        let info = self.info.as_ref();
+        self.was_init = info.is_some_and(|info| info.state == PortState::Initialize);
+    }
+
     /// Whether SMPs pass: not DOWN.
     pub(crate) fn is_up(&self) -> bool {
         self.info.as_ref().is_some_and(is_up)
@@ -205,7 +214,7 @@ pub(crate) struct Graph {
     /// Switches' ports whose cables are left out of routes: what is behind them is not as it is expected, or
     /// is being tested.
     pub(crate) withheld: BTreeSet<PortId>,
-    /// What is granted has a lane of its own, or had one when the manager was here last.
+    /// What is granted has a lane of its own.
     pub(crate) has_granted_lanes: bool,
     /// Where the manager itself is.
     pub(crate) homes: Homes,

@@ -27,6 +27,14 @@ impl QosTableId {
         }
     }
 
+    /// The attribute's name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Mapping(_) => "SLtoVLMappingTable",
+            Self::Arbitration(_) => "VLArbitrationTable",
+        }
+    }
+
     /// The attribute modifier at a port of a switch, or at an end port: there port 0 stands for the port itself.
     pub(crate) fn modifier(self, is_switch: bool, port: PortNum) -> u32 {
         let port = if is_switch { port } else { PortNum::ZERO };

@@ -16,6 +16,7 @@ mod bridge;
 mod commit;
 mod compute;
 mod gauges;
+mod granted;
 mod groups;
 mod interrupting;
 mod judged;
@@ -44,6 +45,7 @@ use self::applying::Applying;
 use self::bridge::Bridges;
 use self::commit::Committed;
 use self::gauges::Gauges;
+use self::granted::GrantedTables;
 use self::judged::Orders;
 use self::link_tests::LinkTests;
 use self::orders::Leave;
@@ -123,8 +125,9 @@ pub struct Sweep {
     back_off: (u32, u32),
     /// All but groups is as it is to be.
     regrouping: bool,
-    /// The survey reads what administration was asked for, and nothing else.
+    /// The survey reads tables of lanes, and nothing else.
     only_lanes: bool,
+    granted: GrantedTables,
     /// The last answer to each port's traps since the fabric was settled, and the ports that it left by.
     answered_traps: BTreeMap<(LocalPort, Lid), (Box<Mad>, Vec<PortId>)>,
     /// How often in a row traps have interrupted something.
@@ -178,8 +181,8 @@ impl Sweep {
         let keyring = Keyring::new(&config, &saved)?;
         let (lineage, manager) = (&saved.lineage, Guid(0));
         let plan = PartitionPlan { config: &config, lineage, manager };
-        let mut graph = Graph::guarded_by(keyring, key_tables(plan), config.ports);
-        graph.has_granted_lanes = granted_lanes::are_possible(&config) && !saved.trees.is_empty();
+        let graph = Graph::guarded_by(keyring, key_tables(plan), config.ports);
+        let had_granted_lanes = granted_lanes::are_possible(&config) && !saved.trees.is_empty();
         Ok(Self {
             transactions: Transactions::new(&config),
             graph,
@@ -209,6 +212,7 @@ impl Sweep {
             back_off: (0, 0),
             regrouping: false,
             only_lanes: false,
+            granted: GrantedTables::new(had_granted_lanes),
             answered_traps: BTreeMap::new(),
             gave_way: 0,
             unverified: BTreeSet::new(),
@@ -300,7 +304,8 @@ impl Sweep {
 
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
-        let sweep = self.next_light.into_iter().chain(self.failures.next_retry()).min();
+        let sweep = self.next_light.into_iter().chain(self.failures.next_retry());
+        let sweep = sweep.chain(self.granted.next_deadline()).min();
         // What may not be begun is not due.
         let given = self.leave.is_given();
         let sweep = sweep.filter(|_| given && matches!(self.stage, Stage::Idle));
@@ -365,6 +370,7 @@ impl Sweep {
         }
         if matches!(self.stage, Stage::Idle) {
             self.retry_writes(now);
+            self.granted.handle_deadline(now);
         }
         self.bridges.rest(now);
         self.probe(now);
@@ -454,7 +460,9 @@ impl Sweep {
     fn advance(&mut self, now: Time) {
         while self.leave.is_given() || self.explores() {
             let goes_on = match &mut self.stage {
-                Stage::Idle if self.pending.is_empty() => self.begin_grouping(),
+                Stage::Idle if self.pending.is_empty() => {
+                    self.begin_grouping() || self.begin_granted_tables(now)
+                }
                 Stage::Idle => self.begin_survey(),
                 Stage::Computing(_) | Stage::Judging(_) => false,
                 Stage::Ordering(_) => self.order(now),

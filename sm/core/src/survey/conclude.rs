@@ -1,10 +1,9 @@
 //! The end of a survey: what was not met is gone, and what only now is known to be missing is asked.
 
 use snin_fabric::PortNum;
-use snin_mad::PortState;
 
 use super::Survey;
-use crate::graph::{Graph, Port};
+use crate::graph::Graph;
 use crate::multicast::{Groups, unread};
 use crate::qos_table::QosTableId;
 use crate::qos_tables;
@@ -46,25 +45,20 @@ impl Survey {
         let heard = |query: &Query| query.agent().is_none_or(|agent| !self.aside.contains(&agent));
         let masks: Vec<Query> = unread(graph, groups).into_iter().filter(heard).collect();
         self.queue.extend(masks);
-        if qos || graph.has_granted_lanes {
-            self.read_qos_tables(graph, qos);
+        if qos {
+            self.read_qos_tables(graph);
         }
         self.read_facing_keys(graph);
         self.ask_stranded(graph);
         self.is_done()
     }
 
-    /// Tables of service levels and lanes that were not read: now it is known which ports are cabled. Of ports
-    /// that are still INIT only where the administrator has tables, who may have written them by other means too;
-    /// else they are written without being read.
-    fn read_qos_tables(&mut self, graph: &Graph, qos: bool) {
-        let is_init = |port: &Port| {
-            port.info.as_ref().is_some_and(|info| info.state == PortState::Initialize)
-        };
+    /// Tables of service levels and lanes that were not read: now it is known which ports are cabled.
+    fn read_qos_tables(&mut self, graph: &Graph) {
         for (id, node) in graph.managed().filter(|(id, _)| !self.aside.contains(id)) {
             let ports = qos_tables::ports(graph, id).map(|(_, num)| num);
             let ports = ports.filter_map(|num| Some((num, node.ports.get(num.index())?)));
-            for (num, port) in ports.filter(|(_, port)| qos || !is_init(port)) {
+            for (num, port) in ports {
                 let unread = |table: &QosTableId| !port.qos_tables.contains_key(table);
                 let tables = qos_tables::tables(graph, (id, num)).into_iter().filter(unread);
                 self.queue.extend(tables.map(|table| Query::ReadQosTable(id, num, table)));

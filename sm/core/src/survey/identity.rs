@@ -153,7 +153,7 @@ impl Survey {
         }
         if met_first || !self.full {
             self.queue.push_back(Query::Describe(id));
-            graph.node_mut(id).ports.iter_mut().for_each(|port| port.qos_tables.clear());
+            graph.node_mut(id).ports.iter_mut().for_each(Port::forget_qos_tables);
         }
         let port = info.local_port;
         self.queue.extend([Query::ReadPort(id, port), Query::ReadKeys(id, port, 0)]);

@@ -41,7 +41,7 @@ impl Survey {
     /// Everything that a reset would have changed.
     pub(super) fn reread(&mut self, graph: &mut Graph, id: NodeId, info: &SwitchInfo) {
         let node = graph.node_mut(id);
-        node.ports.iter_mut().for_each(|port| port.qos_tables.clear());
+        node.ports.iter_mut().for_each(Port::forget_qos_tables);
         node.shadow = LftShadow::unread(info.linear_fdb_top);
         node.masks = Masks::default();
         node.mirrored = self.number;
@@ -89,6 +89,8 @@ impl Survey {
         }
         let Some(port) = graph.port_mut(end) else { return };
         self.learnt |= before != port.info;
+        let is_init = |info: &PortInfo| info.state == PortState::Initialize;
+        port.was_init |= port.info.as_ref().is_some_and(is_init);
         if graph.guard(end) == end {
             let known = before.as_ref().is_some_and(|info| info.m_key != MKey(0));
             match graph.guess_key(end, known) {

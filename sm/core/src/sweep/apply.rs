@@ -18,7 +18,6 @@ use crate::limits;
 use crate::mft_shadow::MaskBlock;
 use crate::multicast::{self, McPlan};
 use crate::planning::named_places;
-use crate::qos_table::QosTableId;
 use crate::qos_tables;
 use crate::query::{NodeId, PortId, Query};
 use crate::report::Report;
@@ -33,6 +32,7 @@ impl Sweep {
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
         self.leave.leads = true;
+        self.granted.wait();
         self.graph.has_granted_lanes =
             granted_lanes::are_written(&self.config, &self.graph, &target);
         self.save(&target);
@@ -156,6 +156,9 @@ impl Sweep {
             let switches = applying.taken.iter().map(label).collect();
             self.outputs.push_back(Output::Report(Report::Tables { switches }));
         }
+        if applying.only_lanes {
+            return;
+        }
         if applying.schedule.is_stopped() {
             // No other program can write the own switch's tables, nor does it help to try harder.
             let own = self.graph.own_end();
@@ -182,6 +185,7 @@ impl Sweep {
             // Now tables may lead over it.
             self.pending.learnt |= self.graph.is_trunk(end);
         }
+        self.granted.begin();
         self.publish(&applying.target, false);
         self.cables.note(&applying.target);
         self.publish_served(&applying);
@@ -268,6 +272,9 @@ impl Sweep {
         if let (true, Step::Block(node, _) | Step::Dropping(node, ..)) = (took, &step) {
             *applying.taken.entry(*node).or_insert(0) += 1;
         }
+        if let (true, true, Some(end)) = (took, applying.only_lanes, step.end()) {
+            self.granted.answered(end);
+        }
         match took {
             true => applying.schedule.finish(id, true),
             false => self.step_failed(id, false, now),
@@ -297,14 +304,10 @@ impl Sweep {
             }
             return;
         }
-        if let (Step::QosTable(end, table), false, false) = (&step, silent, self.config.qos) {
-            // Granted traffic shares a lane there, which is said. The port is as good as any otherwise.
-            if let Some(port) = self.graph.port_mut(*end) {
-                port.qos_tables.insert(*table, None);
-            }
-            return;
-        }
         let is_first = applying.failed.insert(end);
+        if let (Step::QosTable(end, table), true) = (&step, applying.only_lanes) {
+            return self.granted_table_failed((*end, *table), silent, is_first, now);
+        }
         let what = self.read_again(&step);
         if is_first {
             self.failures.note(end, what, silent, now);
@@ -343,10 +346,7 @@ impl Sweep {
             }
             Step::QosTable((node, port), table) => {
                 rechecks.insert(Query::ReadQosTable(node, port, table));
-                match table {
-                    QosTableId::Mapping(_) => "SLtoVLMappingTable",
-                    QosTableId::Arbitration(_) => "VLArbitrationTable",
-                }
+                table.name()
             }
             Step::Block(node, block) | Step::Dropping(node, block, _) => {
                 graph.node_mut(node).shadow.forget_block(block);
@@ -401,7 +401,7 @@ impl Sweep {
             unusable.extend(self.new_pairs(view, target));
             view.lanes().clone()
         } else {
-            granted_lanes::told(&self.config, &self.graph, target)
+            self.granted_lanes(target)
         };
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);

@@ -18,6 +18,8 @@ pub(super) struct Applying {
     pub(super) plan: Arc<McPlan>,
     /// The target was there before: only the groups are served otherwise.
     pub(super) regroups: bool,
+    /// Only tables of lanes for what is granted are written.
+    pub(super) only_lanes: bool,
     pub(super) manager: Lid,
     /// Ports that failed before and are written to again.
     pub(super) tried: BTreeSet<PortId>,
@@ -43,6 +45,7 @@ impl Applying {
             target,
             plan,
             regroups: false,
+            only_lanes: false,
             manager,
             tried: BTreeSet::new(),
             failed: BTreeSet::new(),

@@ -195,6 +195,7 @@ impl Sweep {
                     self.presume_lanes(&programs);
                 }
                 (self.target, self.plan) = (Some(target.clone()), Some(plan.clone()));
+                self.granted.told |= programs.values().any(|known| known.lanes.is_some());
                 if all {
                     self.leave.leads = true;
                     self.publish(target, false);

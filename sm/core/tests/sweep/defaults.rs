@@ -81,16 +81,10 @@ fn lanes_are_written_where_they_differ() {
 
     // A cable that is back has its tables still, a switch that was off has lost them.
     let cable = lab.port("leaf1", 3);
-    for fault in [Fault::Cut(cable), Fault::Restore(cable)] {
-        lab.strike(fault);
-        lab.run(Time::secs(1));
-        lab.settle();
-    }
+    lab.strike_and_settle(&[Fault::Cut(cable), Fault::Restore(cable)]);
     assert_eq!(sent(&lab, VlArbitration::ID)[1], quarters);
     let spine = lab.node("spine1");
-    lab.strike(Fault::Reboot(spine, Time::millis(5)));
-    lab.run(Time::secs(1));
-    lab.settle();
+    lab.strike_and_settle(&[Fault::Reboot(spine, Time::millis(5))]);
     assert_eq!(sent(&lab, VlArbitration::ID)[1], quarters + 2 * 2);
     lab.check();
     assert_eq!(lab.missing(), []);

@@ -92,16 +92,10 @@ fn what_is_granted_has_a_lane_of_its_own() {
 
     // A cable that is back has its tables still, a switch that was off has lost them.
     let cable = lab.port("leaf1", 3);
-    for fault in [Fault::Cut(cable), Fault::Restore(cable)] {
-        lab.strike(fault);
-        lab.run(Time::secs(1));
-        lab.settle();
-    }
+    lab.strike_and_settle(&[Fault::Cut(cable), Fault::Restore(cable)]);
     assert_eq!(sent(&lab, VlArbitration::ID)[1], QUARTERS);
     let spine = lab.node("spine1");
-    lab.strike(Fault::Reboot(spine, Time::millis(5)));
-    lab.run(Time::secs(1));
-    lab.settle();
+    lab.strike_and_settle(&[Fault::Reboot(spine, Time::millis(5))]);
     check(&lab, 19, |_| 8);
     lab.check();
     assert_eq!(lab.missing(), []);

@@ -248,6 +248,16 @@ impl Lab {
         panic!("not settled after {}: {:?}", self.now() - begin, self.sweep.metrics());
     }
 
+    /// Something happens, a second later what follows from it is done; then the next.
+    #[track_caller]
+    pub(crate) fn strike_and_settle(&mut self, faults: &[Fault]) {
+        for fault in faults {
+            self.strike(fault.clone());
+            self.run(Time::secs(1));
+            self.settle();
+        }
+    }
+
     /// Starts and waits until the fabric is up.
     #[track_caller]
     pub(crate) fn bring_up(&mut self) -> Time {
