@@ -43,6 +43,8 @@ pub(crate) struct Survey {
     suspects: VecDeque<NodeId>,
     /// The suspect being probed.
     probed: Option<NodeId>,
+    /// All that were.
+    all_probed: BTreeSet<NodeId>,
     /// Nodes of which everything is read.
     whole: BTreeSet<NodeId>,
     /// Questions to nodes to which there was no way just then; `true` when asked for the second time.
@@ -98,6 +100,7 @@ impl Survey {
             open: 0,
             suspects: VecDeque::new(),
             probed: None,
+            all_probed: BTreeSet::new(),
             whole: BTreeSet::new(),
             stranded: BTreeMap::new(),
             barred: BTreeSet::new(),
@@ -198,6 +201,12 @@ impl Survey {
         self.queue.extend(cabled.map(|(num, _)| Query::ReadPort(id, num)));
     }
 
+    /// Whether a trap about the node can be looked into by this survey still. Each node is probed once for traps,
+    /// so that a survey ends however many there are.
+    pub(crate) fn takes_trap(&self, id: NodeId) -> bool {
+        !self.full && !self.all_probed.contains(&id)
+    }
+
     /// An end port whose settings or name changed.
     pub(crate) fn refresh(&mut self, (node, port): PortId) {
         self.queue.extend([Query::Describe(node), Query::ReadPort(node, port)]);
@@ -259,6 +268,7 @@ impl Survey {
             }
             let id = self.suspects.pop_front()?;
             self.probed = Some(id);
+            self.all_probed.insert(id);
             self.verify(graph, id);
         }
     }

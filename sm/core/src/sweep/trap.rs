@@ -112,7 +112,7 @@ impl Sweep {
 
     fn suspect(&mut self, id: NodeId) {
         match &mut self.stage {
-            Stage::Survey(survey) if !survey.is_full() => survey.suspect(id),
+            Stage::Survey(survey) if survey.takes_trap(id) => survey.suspect(id),
             _ => {
                 self.pending.suspects.insert(id);
                 self.make_way();

@@ -2,8 +2,10 @@
 
 use snin_emulator::{Config as Hardware, Fault, Health, Noise};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex};
+use snin_mad::notice::LinkStateDetails;
+use snin_mad::{Notice, Smp, Trap};
 use snin_protocol::Time;
-use snin_sm_core::Missing;
+use snin_sm_core::{Event, LocalPort, Missing, Report};
 
 use crate::odd::meshed;
 use crate::support::{Lab, config, fabric};
@@ -230,4 +232,32 @@ fn too_many_addresses_are_said_with_numbers() {
     let without = missing.iter().filter(|m| matches!(m, Missing::NoAddress { .. })).count();
     // 64 entries: 6 switches below 8, 14 blocks of 4 above.
     assert_eq!(without, 24 - 14, "{missing:?}");
+}
+
+/// Every switch sends traps faster than it can be asked: what is broken is repaired all the same.
+#[test]
+fn traps_that_never_end_keep_no_repair_waiting() {
+    let mut lab = Lab::new("clos:6,4,4", 1);
+    lab.bring_up();
+    let issuers: Vec<Lid> = lab
+        .topology
+        .switches()
+        .map(|switch| lab.view().addresses().base(lab.topology.port0(switch)).unwrap())
+        .collect();
+    lab.strike(Fault::Cut(lab.port("leaf3", 5)));
+    lab.reports.clear();
+    let (begin, is_up) = (lab.now(), |report: &Report| matches!(report, Report::Ready { .. }));
+    while !lab.reports.iter().any(is_up) {
+        assert!(lab.now() < begin + Time::millis(100), "{:?}", lab.sweep.metrics());
+        for &lid in &issuers {
+            let trap = Trap::LinkStateChange(LinkStateDetails { lid });
+            let bytes = Smp::trap().mad().with(&Notice::generic(&trap, 2, lid)).0;
+            let now = lab.now();
+            lab.sweep.handle(Event::Mad { port: LocalPort(0), source: lid, bytes: &bytes }, now);
+        }
+        lab.run(Time::micros(20));
+    }
+    assert!(lab.sweep.metrics().local_probes > 1);
+    lab.settle();
+    lab.check();
 }
