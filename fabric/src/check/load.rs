@@ -87,15 +87,21 @@ pub fn load(
     }
 }
 
-struct Walker<'a> {
-    topology: &'a Topology,
-    tables: &'a [ForwardingTable],
+pub(super) struct Walker<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) tables: &'a [ForwardingTable],
 }
 
 impl Walker<'_> {
     /// The ports between switches on the way from a switch to the port that has the address, or that it does
     /// not arrive there.
-    fn walk(&self, from: NodeIndex, lid: Lid, to: PortIndex, way: &mut Vec<PortIndex>) -> bool {
+    pub(super) fn walk(
+        &self,
+        from: NodeIndex,
+        lid: Lid,
+        to: PortIndex,
+        way: &mut Vec<PortIndex>,
+    ) -> bool {
         way.clear();
         let mut switch = from;
         while way.len() <= self.topology.switch_count() {

@@ -13,6 +13,7 @@
 //! - [`multicast()`]: does every member of a group get every packet once, and no other port a copy?
 //! - [`owner()`]: does every directed link have one owner at most?
 //! - [`load()`]: how evenly are links loaded by programs that do not ask?
+//! - [`sharing()`]: which jobs met on which links?
 //!
 //! Each counts everything and records the first few failures by name.
 
@@ -21,6 +22,7 @@ pub mod credit;
 pub mod load;
 pub mod multicast;
 pub mod owner;
+pub mod sharing;
 pub mod tree;
 pub mod walk;
 
@@ -34,5 +36,6 @@ pub use findings::Findings;
 pub use load::load;
 pub use multicast::multicast;
 pub use owner::owner;
+pub use sharing::sharing;
 pub use tree::trees;
 pub use walk::walk;

@@ -190,6 +190,26 @@ impl HostNames {
         }
     }
 
+    /// The nodes that a text names, as Slurm lists them, and of each all of its ports in order of adapters.
+    ///
+    /// # Errors
+    /// When one of them is no host, or the text is no list.
+    pub fn find_nodes(&self, text: &str) -> Result<Vec<Vec<HostId>>, NameError> {
+        let of_node = |name: &str| {
+            let ports = self.with_word(name);
+            let ports = ports.filter(|(_, called)| node_name(&called.description) == Some(name));
+            let mut ports: Vec<_> =
+                ports.map(|(host, called)| (&called.description, called.num, host)).collect();
+            ports.sort_unstable();
+            ports.into_iter().map(|(.., host)| host).collect::<Vec<_>>()
+        };
+        let found = |name: &String| match of_node(name) {
+            ports if ports.is_empty() => self.find(name).map(|host| vec![host]),
+            ports => Ok(ports),
+        };
+        expand(text)?.iter().map(found).collect()
+    }
+
     fn with_word(&self, word: &str) -> impl Iterator<Item = (HostId, &Called)> {
         let hosts = self.by_word.get(word).into_iter().flatten();
         hosts.map(|&host| (host, &self.hosts[host.index()]))

@@ -55,6 +55,12 @@ pub(crate) enum Command {
     /// Make a fabric, or say what a fabric is
     #[command(subcommand)]
     Topo(Topo),
+    /// Which jobs met on which links, and what they may have lost: from files, nothing is written
+    ///
+    /// Reads what a site has: its fabric (ibnetdiscover), the tables in force (dump_fts), its jobs (sacct). For
+    /// each job it reckons what it got of its links alone, and beside the others that ran; the same with D-mod-K,
+    /// with adaptive routing at its best, and with links of its own. Exit code 1 when jobs shared links.
+    Audit(Audit),
     /// Compute tables, and pack one window of connections onto routing trees
     Plan(PlanOrSlices),
     /// Check tables and plans, of snin or of others
@@ -263,6 +269,25 @@ pub(crate) struct TreesOfTables {
     /// Seed of the first one, and of random patterns
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// `snin audit`.
+#[derive(Args, Debug)]
+pub(crate) struct Audit {
+    #[command(flatten)]
+    pub(crate) topology: TopologyFile,
+    /// The tables in force: output of dump_fts, or OpenSM's opensm-lfts.dump; LIDs are those that the topology
+    /// reports. Without it: those that snin-sm would write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tables: Option<PathBuf>,
+    /// The jobs: output of `sacct -P -X -o JobID,JobName,NodeList,Start,End`, or a file with these columns
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jobs: PathBuf,
+    /// Pairs of jobs that are named, the worst first
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) pairs: usize,
     #[command(flatten)]
     pub(crate) format: Format,
 }

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
             command::topo::check(&topology, format.json.as_deref(), &mut out)
         }
         Command::Topo(Topo::Trees(args)) => command::trees::run(&args, &mut out),
+        Command::Audit(args) => command::audit::run(&args, &mut out),
         Command::Topo(Topo::Routes(args)) => command::routes::run(&args, &mut out),
         Command::Plan(PlanOrSlices { slices: Some(PlanSlices::Slices(slices)), .. }) => {
             command::slices::run(&slices, &mut out)

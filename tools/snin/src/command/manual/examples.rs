@@ -17,6 +17,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "snin lab clos:16,8,8 --html report.html",
         "Runs subnet manager, controller and agents on an emulated fabric.",
     ),
+    (
+        "snin-audit",
+        "snin audit fabric.ibnetdiscover --tables dump_fts.txt --jobs sacct.txt",
+        "Which jobs met on which links, and what each may have lost by that.",
+    ),
     ("snin-topo", "snin topo check fabric.ibnetdiscover", "Which Clos a fabric is."),
     (
         "snin-topo-generate",
