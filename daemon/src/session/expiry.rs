@@ -62,13 +62,12 @@ impl End {
         let end = SystemTime::UNIX_EPOCH + Duration::from_secs(*until);
         let left = end.duration_since(now).unwrap_or(Duration::ZERO);
         let (file, on) = (file.display(), date(*until));
-        let days = left.as_secs() / 86_400;
         let line = match left {
             Duration::ZERO => format!(
                 "{file}: the certificate of {whose} ended on {on}: no session begins: {cure}"
             ),
             left if left < AHEAD => {
-                format!("{file}: the certificate of {whose} ends on {on}, in {days} days: {cure}")
+                format!("{file}: the certificate of {whose} ends on {on}: {cure}")
             }
             _ => return None,
         };

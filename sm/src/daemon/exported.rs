@@ -6,7 +6,7 @@ use snin_mad::{Class, Method, attribute};
 
 use super::demultiplexer::DropReason;
 use super::run::Daemon;
-use super::summary::Summary;
+use super::summary::{FaultKind, Summary};
 use snin_sm_core::carrier::Refused;
 use snin_sm_core::database::{Groups, Members, Services, Subscriptions};
 use snin_sm_core::error::Dropped;
@@ -55,6 +55,12 @@ fn subnet(page: &mut Page, daemon: &Daemon, summary: &Summary) {
         "Whether the file of partitions was refused when it was last read",
         one(summary.partitions_refused.is_some()),
     );
+    let faults = summary.faults();
+    let faults = FaultKind::ALL.map(|(kind, name)| {
+        let count = faults.iter().filter(|fault| fault.kind == kind).count();
+        (vec![("kind", name.to_owned())], count as f64)
+    });
+    page.gauges("snin_sm_faults", "What somebody has to see to, by kind", faults);
     if let Some(control) = &daemon.outlets.control {
         control.export("snin_sm_control", page);
     }

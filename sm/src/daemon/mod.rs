@@ -21,6 +21,7 @@
 //! | `exported` | what `/metrics` says |
 //! | [`activity`] | what one time of being busy came to |
 //! | [`dumps`] | tables as files |
+//! | `faults` | what lasts and somebody has to see to, as events |
 //! | [`loads`] | how evenly they load the links |
 //! | [`views`] | sessions with controllers: the fabric as it is |
 //! | [`mirroring`] | sessions with other managers: the subnet database, which a standby mirrors |
@@ -61,6 +62,7 @@ pub mod views;
 pub mod wire;
 
 mod exported;
+mod faults;
 mod lines;
 mod reading;
 mod reports;

@@ -18,6 +18,7 @@ use super::applying::Versions;
 use super::consenting::Consenting;
 use super::demultiplexer::{self, Demultiplexer, Sorted};
 use super::failure::Failure;
+use super::faults::Faults;
 use super::outlets::Outlets;
 use super::partition_file;
 use super::reading::Reading;
@@ -102,6 +103,7 @@ pub struct Daemon {
     busy_is_told: bool,
     /// Until when all that came was taken in.
     hearing: Hearing,
+    pub(super) faults: Faults,
 }
 
 impl Daemon {
@@ -146,6 +148,7 @@ impl Daemon {
             intake: Intake::new(IntakeLimits::default()),
             busy_is_told,
             hearing: Hearing::default(),
+            faults: Faults::default(),
         })
     }
 
@@ -246,6 +249,7 @@ impl Daemon {
         self.serve()?;
         self.keep_marks();
         self.note_quiet();
+        self.tell_of_faults();
         self.tape.flush();
         self.hearing.listen(self.clock.now());
         Ok(end)
@@ -397,6 +401,7 @@ impl Daemon {
         let own = self.alive_due.into_iter().chain(self.storage.next_retry());
         let own = own.chain(self.versions.trouble.next_retry());
         let own = own.chain(self.outlets.mirrors.next_deadline());
+        let own = own.chain([self.faults.next_look()]);
         let own = own.chain(self.intake.next_deadline(!self.manager.is_idle()));
         let due = self.manager.next_deadline().map(|due| self.hearing.when(due));
         let due = due.into_iter().chain(own).min();

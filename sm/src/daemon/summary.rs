@@ -60,6 +60,42 @@ pub struct Summary {
     pub requests: RequestSummary,
 }
 
+/// What kind of a fault it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// Something is not as it should be.
+    Missing,
+    /// A cable, and with it a host, that was there.
+    Gone,
+    /// A file that was refused.
+    Refused,
+    /// Something is not stored.
+    Storage,
+    /// A certificate that has ended, or ends within a month.
+    Certificate,
+}
+
+impl FaultKind {
+    /// Every kind, and its name in metrics.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Missing, "missing"),
+        (Self::Gone, "gone"),
+        (Self::Refused, "refused"),
+        (Self::Storage, "storage"),
+        (Self::Certificate, "certificate"),
+    ];
+}
+
+/// Something that somebody has to see to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub struct Fault {
+    /// Which kind.
+    pub kind: FaultKind,
+    /// What, by name, in one line.
+    pub what: String,
+}
+
 /// Which port.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortSummary {
@@ -248,6 +284,28 @@ pub struct Told {
 }
 
 impl Summary {
+    /// Whether the core said why there are no tables, or none that fit.
+    fn is_troubled(&self) -> bool {
+        self.state == "master" && self.trouble.is_some()
+    }
+
+    /// All that somebody has to see to.
+    pub fn faults(&self) -> Vec<Fault> {
+        let trouble = self.trouble.iter().filter(|_| self.is_troubled());
+        let missing = trouble.chain(&self.missing).map(|what| (FaultKind::Missing, what.clone()));
+        let gone = self.gone.iter().map(|what| (FaultKind::Gone, what.clone()));
+        let refused = self.partitions_refused.iter();
+        let refused =
+            refused.map(|why| (FaultKind::Refused, format!("partitions as before: {why}")));
+        let storage = self.not_stored.iter();
+        let storage =
+            storage.map(|why| (FaultKind::Storage, format!("the state is not stored: {why}")));
+        let certificate = self.certificate.iter();
+        let certificate = certificate.map(|it| (FaultKind::Certificate, it.line.clone()));
+        let all = missing.chain(gone).chain(refused).chain(storage).chain(certificate);
+        all.map(|(kind, what)| Fault { kind, what }).collect()
+    }
+
     /// For `/healthz`: whether this manager does its work, and one line with all that somebody has to see to. A
     /// cable that is cut is repaired and named; a master beside this one keeps it from every repair.
     pub fn health(&self) -> (bool, String) {
@@ -257,19 +315,19 @@ impl Summary {
         let certified = !self.certificate.as_ref().is_some_and(|it| it.is_over);
         let works = writes && stores && certified && (self.subnet.is_some() || standby);
         let mut words = vec![self.state.clone()];
-        if self.subnet.is_none() {
+        if self.subnet.is_none() && !self.is_troubled() {
             words.push(self.why_none().to_owned());
         }
-        words.extend(self.missing.iter().chain(&self.gone).take(NAMED).cloned());
-        let named = self.missing.len() + self.gone.len();
+        let is_of_fabric =
+            |fault: &Fault| matches!(fault.kind, FaultKind::Missing | FaultKind::Gone);
+        let (of_fabric, others): (Vec<_>, Vec<_>) =
+            self.faults().into_iter().partition(is_of_fabric);
+        let named = of_fabric.len();
+        words.extend(of_fabric.into_iter().take(NAMED).map(|fault| fault.what));
         if named > NAMED {
             words.push(format!("and {} more", named - NAMED));
         }
-        words.extend(
-            self.partitions_refused.iter().map(|why| format!("partitions as before: {why}")),
-        );
-        words.extend(self.not_stored.iter().map(|why| format!("the state is not stored: {why}")));
-        words.extend(self.certificate.iter().map(|certificate| certificate.line.clone()));
+        words.extend(others.into_iter().map(|fault| fault.what));
         (works, words.join("; "))
     }
 

@@ -194,10 +194,17 @@ fn it_answers_and_tells_what_happens() -> Result<(), JudgeError> {
         let gone = status["gone"].as_array().is_some_and(|gone| gone.len() == 1);
         gone && status["healthy"] == false && status["missing"] == json!([])
     });
+    // What lasts is an event when it begins, and one when it is over.
+    let faults = |daemon: &Daemon, event: &str, kind: &str| {
+        let is_it = |told: &&Value| told["event"] == event && told["kind"] == kind;
+        daemon.events().iter().filter(is_it).count()
+    };
+    daemon.until("told", |daemon| faults(daemon, "FAULT", "gone") == 1);
     simulator.relink(&name, Some(number))?;
     daemon.until("restored", |daemon| {
         daemon.told("LFT_CHANGE") > changes + 1 && daemon.status()["healthy"] == true
     });
+    daemon.until("over", |daemon| faults(daemon, "FAULT_OVER", "gone") == 1);
     let swept = daemon.ask(&json!({ "command": "sweep" })).unwrap();
     assert_eq!((&swept["kind"], &swept["sets"]), (&json!("full"), &json!(0)));
 
@@ -225,10 +232,14 @@ fn it_answers_and_tells_what_happens() -> Result<(), JudgeError> {
     assert!(refused.contains("partitions.conf"), "{refused}");
     assert_eq!(daemon.status()["healthy"], false);
     assert!(get(address, "/healthz").contains("partitions.conf"));
+    assert!(get(address, "/metrics").contains("snin_sm_faults{kind=\"refused\"} 1.0"));
+    daemon.until("told", |daemon| faults(daemon, "FAULT", "refused") == 1);
     fs::remove_file(&partitions).unwrap();
     fs::write(&partitions, "Default=0x7fff : ALL=full;\n").unwrap();
     daemon.ask(&json!({ "command": "sweep" })).unwrap();
     daemon.until("taken", |daemon| daemon.status()["healthy"] == true);
+    daemon.until("over", |daemon| faults(daemon, "FAULT_OVER", "refused") == 1);
+    assert!(get(address, "/metrics").contains("snin_sm_faults{kind=\"refused\"} 0.0"));
 
     // Files that were moved away are begun anew.
     for path in [&log, &events] {

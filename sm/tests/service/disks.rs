@@ -64,8 +64,10 @@ fn a_full_disk_ends_no_manager_and_what_it_refuses_is_not_in_force() -> Result<(
         json!({ "command": "port-quarantine", "port": format!("{leaf}/1"), "why": "x" });
     daemon.ask(&quarantine).unwrap();
     daemon.until("told", |daemon| !daemon.status()["not_stored"].is_null());
+    daemon.until("an event", |daemon| daemon.told("FAULT") > 0);
     fs::remove_file(filler).unwrap();
     daemon.until("stored", |daemon| daemon.status()["not_stored"].is_null());
+    daemon.until("another event", |daemon| daemon.told("FAULT_OVER") > 0);
     let marks = fs::read_to_string(disk.folder().join("configuration/marks")).unwrap();
     assert!(marks.contains(" 1 quarantined x"), "{marks}");
     daemon.end();
