@@ -226,8 +226,8 @@ soak-merge: deps-build
 	SNIN_MERGES=$(or $(SNIN_MERGES),1000000) \
 		$(CARGO) test --release -p snin-sm-core --test merge -- --nocapture random
 
-# 324 and 648 hosts, each subnet under its manager, cabled together in the emulator's server and pulled apart again, by
-# sessions and in-band; then OpenSM's subnet on ibsim: tables, partitions and packets are judged, SMPs, writes and time
+# 324 and 648 hosts, each subnet under its manager, cabled together in the emulator's server and pulled apart again, with
+# sessions and without; then OpenSM's subnet on ibsim: tables, partitions and packets are judged, SMPs, writes and time
 # printed.
 bench-merge: deps-judges
 	$(CARGO) build --release --quiet --bin snin-sm

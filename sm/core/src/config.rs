@@ -152,8 +152,6 @@ pub struct Config {
     pub sa_busy: bool,
     /// Other managers of this subnet have copies of its database: a manager that knows nothing lets them go first.
     pub mirrored: bool,
-    /// Managers speak in-band: to one of another subnet a way is made before the two are one.
-    pub in_band: bool,
     /// How often the first segment of an answer is sent again to a requester that has acknowledged nothing yet.
     /// Programs under ibsim's preload never acknowledge, and number their questions from 1: a later program takes
     /// what is sent again for an answer of its own.
@@ -227,7 +225,6 @@ impl Default for Config {
             sa_key: 1,
             sa_busy: false,
             mirrored: false,
-            in_band: false,
             sa_repeats: 1,
             packet_lifetime: 18,
             // OpenSM's is 18, with which a switch tells of a second change a second after the first.

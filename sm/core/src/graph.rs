@@ -380,12 +380,6 @@ impl Graph {
         self.port(end)?.link
     }
 
-    /// The port with this GUID, where it can be reached.
-    pub(crate) fn by_port(&self, guid: Guid) -> Option<PortId> {
-        let end = *self.by_port_guid.get(&guid)?;
-        self.node(end.0).path.map(|_| end)
-    }
-
     /// The port that holds this address, given by this manager or another.
     pub(crate) fn holder(&self, lid: Lid) -> Option<PortId> {
         let holds = |port: &Port| {

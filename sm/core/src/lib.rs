@@ -30,7 +30,6 @@
 //! ```
 
 pub mod administration;
-pub mod carrier;
 pub mod cluster;
 pub mod config;
 pub mod configuration;

@@ -298,7 +298,6 @@ impl Manager {
             self.outputs.push_back(output);
         }
         self.mirror(now, |_, _| ());
-        self.bridge(now);
         self.keep();
     }
 

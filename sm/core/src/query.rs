@@ -53,8 +53,6 @@ pub(crate) enum Query {
     Order(NodeId, PortNum, LinkOrder),
     /// A port is told who is master now.
     Tell(NodeId, PortNum),
-    /// A question or a write of the bridge to another subnet's manager, by its number.
-    Bridge(NodeId, PortNum, u32),
     /// The node behind a port is asked, while the port is tested.
     Trial(PortId, Ask),
     /// A step of the schedule.
@@ -72,14 +70,7 @@ impl Query {
 
     /// Whether it changes anything.
     pub(crate) const fn writes(self) -> bool {
-        matches!(
-            self,
-            Self::Step(_)
-                | Self::ClearChange(_)
-                | Self::Order(..)
-                | Self::Tell(..)
-                | Self::Bridge(..)
-        )
+        matches!(self, Self::Step(_) | Self::ClearChange(_) | Self::Order(..) | Self::Tell(..))
     }
 
     /// The port that the question is about, where it is one port: an end node answers for that port only
@@ -90,8 +81,7 @@ impl Query {
             | Self::ReadKeys(node, port, _)
             | Self::ReadQosTable(node, port, _)
             | Self::ReadManager(node, port)
-            | Self::Tell(node, port)
-            | Self::Bridge(node, port, _) => Some((node, port)),
+            | Self::Tell(node, port) => Some((node, port)),
             _ => None,
         }
     }
@@ -111,7 +101,6 @@ impl Query {
             | Self::ReadBlock(node, _)
             | Self::ReadMasks(node, ..)
             | Self::Tell(node, ..)
-            | Self::Bridge(node, ..)
             | Self::Order(node, ..) => Some(node),
         }
     }

@@ -75,7 +75,7 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<(LocalPort, Mad)> 
             let key = graph.key_to_show((node, PortNum::ZERO), 0);
             set(key, path, port.0.into(), &info)
         }
-        Query::Step(_) | Query::Tell(..) | Query::Bridge(..) => return None,
+        Query::Step(_) | Query::Tell(..) => return None,
     };
     Some((from, mad))
 }

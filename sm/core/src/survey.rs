@@ -378,7 +378,7 @@ impl Survey {
                 graph.node_mut(id).masks.set(block, position, &entries);
             }
             Query::Probe(_) | Query::Step(_) => return Ok(()),
-            Query::Order(..) | Query::Tell(..) | Query::Bridge(..) | Query::Trial(..) => {
+            Query::Order(..) | Query::Tell(..) | Query::Trial(..) => {
                 return Ok(());
             }
         }
@@ -439,7 +439,7 @@ impl Survey {
             // A node without a name or a partition table is a node all the same.
             Query::Own(_) | Query::Describe(_) | Query::ReadKeys(..) => {}
             Query::Probe(_) | Query::Step(_) => {}
-            Query::Order(..) | Query::Tell(..) | Query::Bridge(..) | Query::Trial(..) => {}
+            Query::Order(..) | Query::Tell(..) | Query::Trial(..) => {}
         }
         self.answered(graph, query);
     }

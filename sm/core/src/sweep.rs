@@ -12,7 +12,6 @@
 
 mod apply;
 mod applying;
-mod bridge;
 mod commit;
 mod compute;
 mod gauges;
@@ -42,7 +41,6 @@ use snin_mad::{Mad, Method, PKey};
 use snin_protocol::Time;
 
 use self::applying::Applying;
-use self::bridge::Bridges;
 use self::commit::Committed;
 use self::gauges::Gauges;
 use self::granted::GrantedTables;
@@ -153,7 +151,6 @@ pub struct Sweep {
     gauges: Gauges,
     cables: Cables,
     link_tests: LinkTests,
-    bridges: Bridges,
     /// Links of silent neighbours that were reset since a subnet was joined: each once. All go when it is written.
     cut_off: BTreeSet<Place>,
 }
@@ -227,7 +224,6 @@ impl Sweep {
             gauges: Gauges::default(),
             cables: Cables::default(),
             link_tests: LinkTests::default(),
-            bridges: Bridges::default(),
             cut_off: BTreeSet::new(),
         })
     }
@@ -316,7 +312,7 @@ impl Sweep {
         let probe = self.silence.next_due();
         let slow = self.next_slow();
         let due = self.transactions.next_deadline().into_iter().chain(slow);
-        let due = due.chain(self.gauges.next_deadline()).chain(self.bridges.next_deadline());
+        let due = due.chain(self.gauges.next_deadline());
         let due = due.chain(self.link_tests.next_deadline());
         due.chain(sweep).chain(probe).chain(held).min()
     }
@@ -372,7 +368,6 @@ impl Sweep {
             self.retry_writes(now);
             self.granted.handle_deadline(now);
         }
-        self.bridges.rest(now);
         self.probe(now);
         self.expire_counters(now);
         self.link_tests.expire(now);
@@ -411,9 +406,6 @@ impl Sweep {
             Query::Tell(node, port) => {
                 return self.told((node, port), Some(mad).filter(|_| ok));
             }
-            Query::Bridge(.., number) => {
-                return self.bridge_answered(number, Some(mad).filter(|_| ok), now);
-            }
             Query::Trial(end, ask) => {
                 return self.trial_answered(end, ask, Some(mad).filter(|_| ok));
             }
@@ -445,7 +437,6 @@ impl Sweep {
             Query::Step(id) => return self.step_failed(id, true, now),
             Query::Order(node, port, _) => return self.ordered((node, port)),
             Query::Tell(node, port) => return self.told((node, port), None),
-            Query::Bridge(.., number) => return self.bridge_answered(number, None, now),
             Query::Trial(end, ask) => return self.trial_answered(end, ask, None),
             Query::Probe(end) => return self.silence.lasts(end, now),
             _ => {}
@@ -458,7 +449,7 @@ impl Sweep {
 
     /// Goes as far as it can without further answers.
     fn advance(&mut self, now: Time) {
-        while self.leave.is_given() || self.explores() {
+        while self.leave.is_given() {
             let goes_on = match &mut self.stage {
                 Stage::Idle if self.pending.is_empty() => {
                     self.begin_grouping() || self.begin_granted_tables(now)

@@ -116,8 +116,6 @@ codes! {
         Device = 0x06 "DevMgt",
         /// Communication management.
         Communication = 0x07 "ComMgt",
-        /// A vendor's, with RMPP: what managers of this project say to each other.
-        Managers = 0x3E "Managers",
         /// Subnet management, directed route.
         DirectedSubnet = 0x81 "SubnMgtDR",
     }
@@ -175,7 +173,7 @@ impl Class {
     /// The version of the class that this crate speaks, where it speaks one.
     pub const fn version(self) -> Option<u8> {
         match self {
-            Self::Subnet | Self::DirectedSubnet | Self::Performance | Self::Managers => Some(1),
+            Self::Subnet | Self::DirectedSubnet | Self::Performance => Some(1),
             Self::Administration => Some(2),
             _ => None,
         }

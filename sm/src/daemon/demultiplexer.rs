@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | 0x01, 0x81 (version 1) | 0 | the sweep |
 //! | 0x03 (version 2), in a partition of the manager's port | 1 | administration, in its turn |
-//! | 0x3E (version 1), where managers speak in-band; likewise | 1 | the carrier |
 //! | 0x04 (version 1), the same | 1 | the sweep: counters of ports under test |
 //!
 //! Everything else is dropped and counted by reason.
@@ -50,8 +49,6 @@ pub enum Sorted<'a> {
     Core(Event<'a>),
     /// The same when its turn has come: what a host asks.
     Asked(Origin),
-    /// What managers say to each other in-band.
-    Carrier(Origin, &'a [u8; 256]),
 }
 
 /// Sorts, and counts the datagrams that it drops.
@@ -67,16 +64,14 @@ pub fn place(key: PKey, own: &[PKey]) -> u16 {
 }
 
 impl Demultiplexer {
-    /// Whose a datagram is; none if it is dropped. `own`: the partition table of the manager's port; `in_band`:
-    /// managers speak in-band.
+    /// Whose a datagram is; none if it is dropped. `own`: the partition table of the manager's port.
     pub fn sort<'a>(
         &mut self,
         port: LocalPort,
         received: &'a Received,
         own: &[PKey],
-        in_band: bool,
     ) -> Option<Sorted<'a>> {
-        match sort(port, received, own, in_band) {
+        match sort(port, received, own) {
             Ok(sorted) => Some(sorted),
             Err(why) => {
                 *self.dropped.entry(why).or_insert(0) += 1;
@@ -95,7 +90,6 @@ fn sort<'a>(
     port: LocalPort,
     received: &'a Received,
     own: &[PKey],
-    in_band: bool,
 ) -> Result<Sorted<'a>, DropReason> {
     let (header, from) = (received.mad.header(), received.from);
     if header.base_version() != 1 {
@@ -108,28 +102,21 @@ fn sort<'a>(
     }
     let bytes = &received.mad.0;
     match (class, from.qp) {
-        (Class::Managers, _) if !in_band => Err(DropReason::Class),
         (Class::Subnet | Class::DirectedSubnet, 0) => {
             Ok(Sorted::Core(Event::Mad { port, source: from.lid, bytes }))
         }
-        (Class::Administration | Class::Performance | Class::Managers, 1..) => {
+        (Class::Administration | Class::Performance, 1..) => {
             let key = own.get(usize::from(from.p_key_index)).filter(|key| key.base() != 0);
             let p_key = *key.ok_or(DropReason::Partition)?;
             let from = Origin { lid: from.lid, qp: from.qp, sl: from.sl, p_key };
             Ok(match class {
-                Class::Managers => Sorted::Carrier(from, bytes),
                 Class::Administration => Sorted::Asked(from),
                 _ => Sorted::Core(Event::General { port, from, bytes }),
             })
         }
-        (
-            Class::Subnet
-            | Class::DirectedSubnet
-            | Class::Administration
-            | Class::Performance
-            | Class::Managers,
-            _,
-        ) => Err(DropReason::QueuePair),
+        (Class::Subnet | Class::DirectedSubnet | Class::Administration | Class::Performance, _) => {
+            Err(DropReason::QueuePair)
+        }
         _ => Err(DropReason::Class),
     }
 }
@@ -153,11 +140,10 @@ mod tests {
             (mad.0[0], mad.0[1], mad.0[2]) = (base, class, version);
             let from = Address { lid: Lid(7), qp, sl: 2, q_key: QKey(0), p_key_index };
             let received = Received { mad: Box::new(mad), from };
-            sorter.sort(LocalPort(0), &received, &own, true).map(|sorted| match sorted {
+            sorter.sort(LocalPort(0), &received, &own).map(|sorted| match sorted {
                 Sorted::Core(Event::General { from, .. }) | Sorted::Asked(from) => {
                     (from.qp, from.p_key.0)
                 }
-                Sorted::Carrier(from, _) => (from.qp, from.p_key.0 & 0x7FFF),
                 Sorted::Core(_) => (0, 0),
             })
         };
@@ -166,7 +152,6 @@ mod tests {
         assert_eq!(see(1, 0x03, 2, 1, 0), Some((1, 0xFFFF)));
         assert_eq!(see(1, 0x04, 1, 1, 0), Some((1, 0xFFFF)));
         assert_eq!(see(1, 0x03, 2, 77, 1), Some((77, 0x8001)));
-        assert_eq!(see(1, 0x3E, 1, 1, 1), Some((1, 1)));
         for nobodys in [
             (2, 0x81, 1, 0),
             (1, 0x0A, 1, 1),
@@ -174,7 +159,7 @@ mod tests {
             (1, 0x03, 1, 1),
             (1, 0x03, 2, 0),
             (1, 0x81, 1, 1),
-            (1, 0x3E, 1, 0),
+            (1, 0x3E, 1, 1),
         ] {
             let (base, class, version, qp) = nobodys;
             assert_eq!(see(base, class, version, qp, 0), None, "{nobodys:?}");
@@ -183,13 +168,6 @@ mod tests {
             assert_eq!(see(1, 0x03, 2, 1, index), None);
         }
         let counted = DropReason::ALL.map(|(why, _)| sorter.dropped(why));
-        assert_eq!(counted, [1, 1, 1, 4, 4]);
-        let mut mad = Mad::ZERO;
-        (mad.0[0], mad.0[1], mad.0[2]) = (1, 0x3E, 1);
-        let from = Address { qp: 1, ..Address::DIRECTED };
-        let received = Received { mad: Box::new(mad), from };
-        let mut alone = Demultiplexer::default();
-        assert!(alone.sort(LocalPort(0), &received, &own, false).is_none());
-        assert_eq!(alone.dropped(DropReason::Class), 1);
+        assert_eq!(counted, [1, 2, 1, 3, 4]);
     }
 }

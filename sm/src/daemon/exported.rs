@@ -7,7 +7,6 @@ use snin_mad::{Class, Method, attribute};
 use super::demultiplexer::DropReason;
 use super::run::Daemon;
 use super::summary::{FaultKind, Summary};
-use snin_sm_core::carrier::Refused;
 use snin_sm_core::database::{Groups, Members, Services, Subscriptions};
 use snin_sm_core::error::Dropped;
 
@@ -142,14 +141,6 @@ fn administration(page: &mut Page, daemon: &Daemon) {
     let reasons = DropReason::ALL
         .map(|(why, name)| (vec![("reason", name.to_owned())], daemon.demultiplexer.dropped(why)));
     page.counters("snin_sm_undeliverable", "Datagrams that are no core's", reasons);
-    let refused = Refused::ALL.map(|(why, name)| {
-        (vec![("reason", name.to_owned())], daemon.outlets.mirrors.refused(why))
-    });
-    page.counters(
-        "snin_sm_in_band_refused",
-        "Messages between managers that were refused",
-        refused,
-    );
     let database = daemon.manager.database();
     let rows = [
         ("groups", database.all::<Groups>().len()),

@@ -1,5 +1,4 @@
 //! Sessions with other managers, each of which calls all others: a standby has a copy of the master's database.
-//! Without sessions the same is said in-band.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,13 +7,9 @@ use snin_daemon::group::SocketGroup;
 use snin_daemon::session::{Address, Call, Callers, Limits, Listen, Peer, Post, Received};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
-use snin_protocol::Time;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::Role;
 use snin_protocol::mirror::{FromMaster, FromStandby, MAX_LINES, WINDOW};
-use snin_sm_core::Origin;
-use snin_sm_core::carrier::{Carrier, Refused};
-use snin_sm_core::mirror::in_band::{heard, say};
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput, MirrorReport, MirrorState};
 use tracing::{error, info, warn};
 
@@ -22,7 +17,6 @@ use super::failure::Failure;
 use super::run::Daemon;
 use super::settings::Settings;
 use super::views::Own;
-use super::{demultiplexer, in_band};
 
 /// Messages of all called managers that wait for this one.
 const WAITING: usize = 1_024;
@@ -38,12 +32,10 @@ pub struct Mirrors {
     next: u64,
     heard: VecDeque<MirrorEvent>,
     readable: bool,
-    /// Instead of sessions.
-    carrier: Option<Carrier>,
 }
 
 impl Mirrors {
-    /// Waits for other managers, and calls them, where the settings say so; or speaks to them in-band.
+    /// Waits for other managers, and calls them, where the settings say so.
     ///
     /// # Errors
     /// When a part of the settings cannot be used.
@@ -56,11 +48,7 @@ impl Mirrors {
         let at: Result<Vec<Address>, _> = parse(&settings.mirror_listen);
         let of: Result<Vec<Address>, _> = parse(&settings.mirror_of);
         let (at, of) = (at?, of?);
-        let key_file = settings.site_key_file.as_deref();
-        let key_file = key_file.filter(|_| settings.speaks_in_band());
-        let carrier = key_file.map(in_band::carrier).transpose()?;
-        let plain = at.iter().any(|address| matches!(address, Address::Plain(_)));
-        let readable = plain || carrier.is_some();
+        let readable = at.iter().any(|address| matches!(address, Address::Plain(_)));
         let mut mirrors = Self {
             post: None,
             callers: None,
@@ -68,7 +56,6 @@ impl Mirrors {
             next: CALLED,
             heard: VecDeque::new(),
             readable,
-            carrier,
         };
         let own = own.filter(|_| !(at.is_empty() && of.is_empty()));
         let Some((credentials, identity)) = own.cloned() else { return Ok(mirrors) };
@@ -105,29 +92,7 @@ impl Mirrors {
         Ok(mirrors)
     }
 
-    /// Whether what is said is in-band.
-    pub const fn in_band(&self) -> bool {
-        self.carrier.is_some()
-    }
-
-    /// A datagram came of what managers say in-band.
-    pub fn take_in(&mut self, from: Origin, bytes: &[u8], now: Time) {
-        if let Some(carrier) = &mut self.carrier {
-            carrier.handle(from, bytes, now);
-        }
-    }
-
-    /// When something in-band is due.
-    pub fn next_deadline(&self) -> Option<Time> {
-        self.carrier.as_ref().and_then(Carrier::next_deadline)
-    }
-
-    /// How often something in-band was refused for a reason.
-    pub fn refused(&self, why: Refused) -> u64 {
-        self.carrier.as_ref().map_or(0, |carrier| carrier.refused(why))
-    }
-
-    /// Whether others can read what is said: a session is over plain TCP, or it is said in-band.
+    /// Whether others can read what is said: a session is over plain TCP.
     pub const fn is_readable(&self) -> bool {
         self.readable
     }
@@ -160,9 +125,6 @@ impl Mirrors {
                 }
             });
         }
-        while let Some(carried) = self.carrier.as_mut().and_then(Carrier::next_event) {
-            self.heard.extend(heard(&carried));
-        }
         self.heard.pop_front()
     }
 
@@ -190,10 +152,7 @@ impl Mirrors {
     }
 
     /// Says what the core wants said.
-    pub fn say(&mut self, said: MirrorOutput, now: Time) {
-        if let Some(carrier) = &mut self.carrier {
-            return say(carrier, &said, now);
-        }
+    pub fn say(&mut self, said: MirrorOutput) {
         match said {
             MirrorOutput::ToMaster(Link(number), said) => {
                 if let Some(callers) = &mut self.callers {
@@ -211,26 +170,6 @@ impl Mirrors {
 }
 
 impl Daemon {
-    /// The carrier learns which managers there are, and does what is due.
-    pub(super) fn carry(&mut self, now: Time) -> Result<(), Failure> {
-        let Some(carrier) = &mut self.outlets.mirrors.carrier else { return Ok(()) };
-        if let Some((own, others)) = self.manager.reach() {
-            carrier.know(own, &others, now);
-        }
-        carrier.handle_deadline(now);
-        self.post_in_band()
-    }
-
-    /// Sends what the carrier wants sent.
-    pub(super) fn post_in_band(&mut self) -> Result<(), Failure> {
-        let Some(carrier) = &mut self.outlets.mirrors.carrier else { return Ok(()) };
-        while let Some((to, mad)) = carrier.poll_output() {
-            let index = demultiplexer::place(to.p_key, self.manager.own_keys());
-            self.wire.answer(self.manager.seat(), mad, to, index)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn report_mirror(&mut self, report: &MirrorReport) {
         let (event, fields) = match report {
             MirrorReport::Complete { master, changed } => {

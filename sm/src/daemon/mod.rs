@@ -25,7 +25,6 @@
 //! | [`loads`] | how evenly they load the links |
 //! | [`views`] | sessions with controllers: the fabric as it is |
 //! | [`mirroring`] | sessions with other managers: the subnet database, which a standby mirrors |
-//! | [`in_band`] | what managers without sessions say to each other instead |
 //! | [`consenting`] | the cluster's service: who is configuration manager, and may enforce |
 //! | [`partition_file`] | who is a member of which partition |
 //! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
@@ -42,7 +41,6 @@ pub mod demultiplexer;
 pub mod dumps;
 pub mod expected;
 pub mod failure;
-pub mod in_band;
 pub mod kept;
 pub mod link_tests;
 pub mod loads;

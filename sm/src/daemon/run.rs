@@ -234,7 +234,6 @@ impl Daemon {
             self.feed(Event::LinkTested { number, arrived })?;
         }
         self.outlets.journal.settle(self.outlets.control.as_mut());
-        self.carry(now)?;
         while let Some(event) = self.outlets.mirrors.next_event() {
             self.feed(Event::Mirror(Box::new(event)))?;
         }
@@ -311,8 +310,7 @@ impl Daemon {
                 self.hearing.all_read(now);
                 break;
             };
-            let in_band = self.outlets.mirrors.in_band();
-            match self.demultiplexer.sort(port, &received, self.manager.own_keys(), in_band) {
+            match self.demultiplexer.sort(port, &received, self.manager.own_keys()) {
                 Some(Sorted::Asked(from)) => {
                     let request = Waiting { port, from, mad: received.mad };
                     if let Err(request) = self.intake.put(request) {
@@ -322,9 +320,6 @@ impl Daemon {
                 Some(Sorted::Core(event)) => {
                     self.tape.event(now, Some(&event));
                     self.manager.handle(event, now);
-                }
-                Some(Sorted::Carrier(from, bytes)) => {
-                    self.outlets.mirrors.take_in(from, bytes, now);
                 }
                 None => {}
             }
@@ -400,7 +395,6 @@ impl Daemon {
         let now = self.clock.now();
         let own = self.alive_due.into_iter().chain(self.storage.next_retry());
         let own = own.chain(self.versions.trouble.next_retry());
-        let own = own.chain(self.outlets.mirrors.next_deadline());
         let own = own.chain([self.faults.next_look()]);
         let own = own.chain(self.intake.next_deadline(!self.manager.is_idle()));
         let due = self.manager.next_deadline().map(|due| self.hearing.when(due));
@@ -448,7 +442,7 @@ impl Daemon {
                         dumps.put(view);
                     }
                 }
-                Output::Mirror(said) => self.outlets.mirrors.say(said, now),
+                Output::Mirror(said) => self.outlets.mirrors.say(said),
                 Output::Cluster(ask) => {
                     if let Some(cluster) = &self.outlets.cluster {
                         cluster.ask(ask);
@@ -466,7 +460,6 @@ impl Daemon {
                 Output::Report(report) => self.report(report),
             }
         }
-        self.post_in_band()?;
         // That there is room again is seen when something was sent, before the next time.
         if self.wire.is_crowded() {
             self.crowd(true, now);

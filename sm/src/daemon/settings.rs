@@ -202,10 +202,6 @@ snin_daemon::settings! {
         mirror_listen: Vec<String> = Vec::new(),
         /// Where the other managers of this subnet answer such calls.
         mirror_of: Vec<String> = Vec::new(),
-        /// Without these two: the file with the site's key, the same at every manager, at least 32 bytes that only
-        /// the owner can read. By it managers know each other in-band, and mirror; no M_Key is told. Unset: no
-        /// mirror.
-        site_key_file: Option<PathBuf> = None,
         /// The manager's certificate (PEM), for tls://. `snin pki issue manager/NAME` makes one.
         certificate: Option<PathBuf> = None,
         /// Its key.
@@ -312,11 +308,6 @@ impl From<KeyPolicy> for snin_sm_core::KeyPolicy {
 }
 
 impl Settings {
-    /// Whether managers speak in-band, for want of sessions.
-    pub const fn speaks_in_band(&self) -> bool {
-        self.mirror_listen.is_empty() && self.mirror_of.is_empty() && self.site_key_file.is_some()
-    }
-
     /// What the core has to know, and where transaction ids begin.
     pub fn core(&self, seed: u64) -> Config {
         Config {
@@ -386,8 +377,7 @@ impl Settings {
             clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },
             sa_key: self.sa_key.0,
             sa_busy: self.sa_busy,
-            mirrored: !self.mirror_of.is_empty() || self.speaks_in_band(),
-            in_band: self.speaks_in_band(),
+            mirrored: !self.mirror_of.is_empty(),
             sa_repeats: Config::default().sa_repeats,
             packet_lifetime: self.packet_life_time,
             subnet_timeout: self.subnet_timeout,

@@ -212,8 +212,6 @@ pub enum Choice {
 pub struct Options<'a> {
     /// After what time the user asks again: what waits for an answer longer than this is forgotten.
     pub timeout: Time,
-    /// Whether the class by which managers speak in-band is wanted.
-    pub in_band: bool,
     /// The M_Keys that the port may have: one that hides its key answers to that key only.
     pub keys: &'a [u64],
 }

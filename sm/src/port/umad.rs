@@ -39,13 +39,11 @@ const ASKED: &[u8] = &[
 ];
 /// Nothing: counters are asked for, by this manager.
 const ASKS: &[u8] = &[];
-const AGENTS: [Agent; 5] = [
+const AGENTS: [Agent; 4] = [
     Agent { class: Class::Subnet.code(), version: 1, methods: METHODS },
     Agent { class: Class::DirectedSubnet.code(), version: 1, methods: METHODS },
     Agent { class: Class::Administration.code(), version: 2, methods: ASKED },
     Agent { class: Class::Performance.code(), version: 1, methods: ASKS },
-    // The last one is for managers that speak in-band only.
-    Agent { class: Class::Managers.code(), version: 1, methods: &[Method::Send.code()] },
 ];
 
 impl Selector {
@@ -170,8 +168,7 @@ impl UmadPort {
             .map_err(|error| PortError::broken(&info.name)(error.into()))?;
         #[cfg(feature = "verbs")]
         let (adapter, number) = (description.adapter.clone(), description.number);
-        let wanted = if options.in_band { &AGENTS[..] } else { &AGENTS[..4] };
-        let open = Open::new(description, wanted)?;
+        let open = Open::new(description, &AGENTS)?;
         #[cfg(feature = "verbs")]
         let changes = super::changes::Changes::of(&adapter, number);
         let shared = Arc::new(Shared {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -168,23 +169,24 @@ fn database(daemon: &Daemon) -> Vec<String> {
     kept.collect()
 }
 
-/// Two of ours that have nothing but the fabric and the site's key: the standby mirrors in-band, and takes over
-/// from that.
+/// The standby mirrors in a session over this machine's own network, and takes over from that.
 #[test]
-fn without_sessions_a_standby_mirrors_in_band_and_takes_over() -> Result<(), JudgeError> {
-    use std::os::unix::fs::PermissionsExt as _;
+fn a_standby_mirrors_in_a_session_and_takes_over() -> Result<(), JudgeError> {
     let topology = fabric("clos:3,2,2");
     let simulator = Simulator::start(&ibnet::write(&topology))?;
-    let (hosts, key) = (hosts(&topology), simulator.folder().join("site.key"));
-    fs::write(&key, [0x5A; 32]).unwrap();
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-    let config = |priority: u8| {
-        format!("sm_priority = {priority}\nlmc = 0\nsite_key_file = {key:?}\nm_key = \"0x77\"\n")
+    let hosts = hosts(&topology);
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = listeners.map(|listener| listener.local_addr().unwrap().port());
+    let begin = |name: &str, host: usize, rank: usize| {
+        let (own, other) = (ports[rank], ports[1 - rank]);
+        let config = format!(
+            "sm_priority = {}\nlmc = 0\nm_key = \"0x77\"\nmirror_listen = [\"plain://127.0.0.1:{own}\"]\n\
+             mirror_of = [\"plain://127.0.0.1:{other}\"]\n",
+            [5, 1][rank]
+        );
+        Daemon::begin(&simulator, name, Some(&hosts[host]), &config)
     };
-    let begin = |name: &str, host: usize, priority: u8| {
-        Daemon::begin(&simulator, name, Some(&hosts[host]), &config(priority))
-    };
-    let mut first = begin("first", 0, 5);
+    let mut first = begin("first", 0, 0);
     first.until("master", |daemon| daemon.told("SUBNET_UP") > 0);
     let mut second = begin("second", 5, 1);
     second.until("a mirror", |daemon| daemon.told("MIRROR") > 0);

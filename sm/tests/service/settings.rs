@@ -12,7 +12,7 @@ use crate::daemon::SNIN_SM;
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, its
 /// memory where a variable says, a console in place of socket with its group, metrics and events,
 /// levels of its log as bits, and no mirror.
-const OURS_ALONE: [&str; 33] = [
+const OURS_ALONE: [&str; 32] = [
     "ca",
     "more_ports",
     "port",
@@ -23,7 +23,6 @@ const OURS_ALONE: [&str; 33] = [
     "metrics_listen",
     "mirror_listen",
     "mirror_of",
-    "site_key_file",
     "events_file",
     "log_level",
     "m_key_policy",

@@ -62,7 +62,6 @@ impl Graph {
             | Query::ReadKeys(id, port, _)
             | Query::ReadQosTable(id, port, _)
             | Query::Tell(id, port)
-            | Query::Bridge(id, port, _)
             | Query::ReadManager(id, port) => self.key_to_show((id, port), further),
             // The port is not known yet.
             Query::Identify(_) | Query::Probe(_) | Query::Step(_) => self.nobodys_key(further),

@@ -1,7 +1,6 @@
 //! The ways of SMPs: the shortest one to every node, and the one that a question takes.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use snin_fabric::{Lid, PortNum};
 
@@ -131,31 +130,6 @@ impl Graph {
                 }
             }
         }
-    }
-
-    /// The shortest ways from one end through switches that take writes: of each switch the port before it and
-    /// the one by which it is entered; nothing of the first.
-    pub(crate) fn ways_from(&self, end: PortId) -> BTreeMap<NodeId, Option<(PortId, PortNum)>> {
-        let is_way = |id: NodeId| self.node(id).is_switch() && !self.node(id).is_locked();
-        let first = if self.node(end.0).is_switch() {
-            Some(end.0)
-        } else {
-            self.link(end).map(|link| link.to.0)
-        };
-        let first = first.filter(|&id| is_way(id));
-        let mut ways: BTreeMap<NodeId, Option<(PortId, PortNum)>> =
-            first.map(|id| (id, None)).into_iter().collect();
-        let mut queue: VecDeque<NodeId> = first.into_iter().collect();
-        while let Some(id) = queue.pop_front() {
-            for (num, port) in self.node(id).external().filter(|(_, port)| port.is_up()) {
-                let Some(link) = port.link.filter(|link| is_way(link.to.0)) else { continue };
-                if let Entry::Vacant(way) = ways.entry(link.to.0) {
-                    way.insert(Some(((id, num), link.to.1)));
-                    queue.push_back(link.to.0);
-                }
-            }
-        }
-        ways
     }
 
     /// Finds a way to a node that was just joined to others.

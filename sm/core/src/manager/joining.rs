@@ -11,7 +11,7 @@ use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::Manager;
-use crate::database::{Node, Stamp};
+use crate::database::Node;
 use crate::events::Output;
 use crate::keys::KeySecret;
 use crate::mastership::Order;
@@ -41,22 +41,6 @@ impl Manager {
         }
     }
 
-    /// A way is made to managers that ceded and cannot be reached by address.
-    pub(super) fn bridge(&mut self, now: Time) {
-        let apart = self.mastership.apart(now);
-        if self.sweep.bridge(&apart, now) {
-            // What is lent is what it will have, as far as can be seen: so it changes once.
-            let found = self.sweep.strangers().map(|strangers| vec![strangers]);
-            let merged = found.and_then(|found| self.merged(found, now)).and_then(Result::ok);
-            let lids = merged.into_iter().flat_map(|merged| merged.snapshot.lids);
-            let wishes = lids.filter_map(|(guid, entry)| Some((guid, entry.value?))).collect();
-            self.sweep.begin_bridge(&apart, &wishes, now);
-        }
-        while let Some(output) = self.sweep.poll_output() {
-            self.outputs.push_back(output);
-        }
-    }
-
     /// Joins what was found of a subnet whose manager says nothing, before its ports get other numbers.
     pub(super) fn join_strangers(&mut self, now: Time) {
         if let Some(strangers) = self.sweep.strangers() {
@@ -72,11 +56,6 @@ impl Manager {
             if let Some(entry) = own.lids.get_mut(guid) {
                 entry.value = Some(*block);
             }
-        }
-        // A port that was lent an address keeps it.
-        let stamp = Stamp { time: now + self.epoch, count: 0, origin: own.master };
-        for (guid, block) in self.sweep.lent() {
-            own.lids.insert(guid, Entry { value: Some(block), stamp });
         }
         let rules = Rules { keep: Some(own.master), ..Rules::at(now + self.epoch) };
         let databases: Vec<Snapshot> = std::iter::once(own).chain(others).collect();

@@ -50,7 +50,7 @@ impl Manager {
             self.mastership.succeeded(guid, now);
         }
         self.inherit(now);
-        self.mastership.set_awaited(self.mirror.awaited(), self.mirror.told_by(), now);
+        self.mastership.set_awaited(self.mirror.awaited(), now);
         while let Some((guid, state)) = self.mirror.next_heard() {
             self.mastership.spoke(guid, state, now);
         }

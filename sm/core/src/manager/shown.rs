@@ -1,9 +1,7 @@
 //! What a manager shows of itself and of the subnet; nothing here changes it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use snin_fabric::{Guid, Lid};
 use snin_mad::SmState;
 use snin_protocol::Time;
 
@@ -101,21 +99,6 @@ impl Manager {
     /// Every manager of the subnet that is known, this one first.
     pub fn managers(&self, now: Time) -> Vec<Standing> {
         self.mastership.standings(now)
-    }
-
-    /// The own port, once it is known, and where other managers of this subnet are spoken to in-band.
-    pub fn reach(&self) -> Option<(Guid, BTreeMap<Guid, Lid>)> {
-        let own = self.mastership.info()?.guid;
-        let address = |guid, lid| {
-            let known = self.database.by_guid(guid).map(|(_, port)| port.info.lid);
-            known.filter(|&known| known != Lid::NONE).unwrap_or(lid)
-        };
-        let lent = self.sweep.lent();
-        let others = self.mastership.reach().map(|(guid, lid)| match lent.get(&guid) {
-            Some(&(lent, _)) => (guid, lent),
-            None => (guid, address(guid, lid)),
-        });
-        Some((own, others.collect()))
     }
 
     /// What keeps the fabric from being complete, by name.

@@ -13,9 +13,6 @@ use super::peers::rank;
 /// its subnet is taken as it is found.
 const PATIENCE: Time = Time::secs(20);
 
-/// So long one is waited for that has ceded and says nothing: it may not speak in-band.
-const UNHEARD: Time = Time::secs(5);
-
 impl Mastership {
     /// Masters after which this one goes not are waited for; those that have stood aside until what they knew is
     /// here.
@@ -29,29 +26,9 @@ impl Mastership {
             if is_master && yields {
                 peer.joins.get_or_insert(now + PATIENCE);
             } else if !is_master && !self.awaited.contains(guid) {
-                // Who speaks in-band is heard when a way leads there.
-                let unheard = self.in_band && info.is_some() && !self.told_by.contains(guid);
-                if unheard && peer.strange {
-                    peer.joins.get_or_insert(now + PATIENCE);
-                }
-                let since = *peer.apart.get_or_insert(now);
-                peer.joins = peer.joins.filter(|_| unheard && now < since + UNHEARD);
-                continue;
+                peer.joins = None;
             }
-            peer.apart = None;
         }
-    }
-
-    /// Managers that have ceded and have a database which is waited for, to which a way is needed.
-    pub(crate) fn apart(&self, now: Time) -> BTreeSet<Guid> {
-        if !self.in_band || !self.held || self.state != SmState::Master {
-            return BTreeSet::new();
-        }
-        let stands_by = self.heeded().filter(|(_, info)| info.state == SmState::Standby);
-        let joins = |guid: &Guid| {
-            self.peers.get(guid).and_then(|peer| peer.joins).is_some_and(|until| now < until)
-        };
-        stands_by.map(|(guid, _)| guid).filter(joins).collect()
     }
 
     /// A master hands over to this one, which is master too.
@@ -77,10 +54,9 @@ impl Mastership {
     }
 
     /// These managers have a database that is to be joined to this one's.
-    /// `told`: all that have said what they have.
-    pub(crate) fn set_awaited(&mut self, awaited: BTreeSet<Guid>, told: BTreeSet<Guid>, now: Time) {
-        if (&self.awaited, &self.told_by) != (&awaited, &told) {
-            (self.awaited, self.told_by) = (awaited, told);
+    pub(crate) fn set_awaited(&mut self, awaited: BTreeSet<Guid>, now: Time) {
+        if self.awaited != awaited {
+            self.awaited = awaited;
             if self.state == SmState::Master {
                 self.consider(now);
                 self.flush();

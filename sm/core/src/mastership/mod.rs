@@ -154,10 +154,6 @@ pub(crate) struct Mastership {
     kin: BTreeSet<Guid>,
     /// Managers that have a database which is to be joined to this one's.
     awaited: BTreeSet<Guid>,
-    /// Managers that have said what they have.
-    told_by: BTreeSet<Guid>,
-    /// Managers speak in-band.
-    in_band: bool,
     /// When a standby that goes before its master says so again, and how often it will.
     claim: Option<(Time, u32)>,
     /// Questions that came before this manager knew where it sits.
@@ -206,8 +202,6 @@ impl Mastership {
             copying: BTreeSet::new(),
             kin: BTreeSet::new(),
             awaited: BTreeSet::new(),
-            told_by: BTreeSet::new(),
-            in_band: config.in_band,
             claim: None,
             early: VecDeque::new(),
             burst: (config.m_key_policy == KeyPolicy::Given).then_some(config.burst.into()),

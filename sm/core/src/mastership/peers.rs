@@ -21,8 +21,6 @@ pub(crate) struct Found {
     /// `node/port`.
     pub(crate) at: String,
     pub(crate) lid: Lid,
-    /// It has an address that this manager did not give.
-    pub(crate) strange: bool,
     pub(crate) trail: Option<Trail>,
     /// The key to show it.
     pub(crate) m_key: MKey,
@@ -63,10 +61,6 @@ pub(super) struct Peer {
     pub(super) awaited: Option<Time>,
     /// It was master of a subnet that is joined to this one: until when that is waited for.
     pub(super) joins: Option<Time>,
-    /// It has an address that another manager gave.
-    pub(super) strange: bool,
-    /// It speaks in-band and cannot be heard yet: since when.
-    pub(super) apart: Option<Time>,
     /// Mastership is not offered to it before.
     pub(super) not_before: Time,
 }
@@ -163,13 +157,6 @@ impl Mastership {
         living.filter_map(|(&guid, peer)| Some((guid, peer.info.as_ref()?)))
     }
 
-    /// Every manager of this subnet, and the address at which it is polled.
-    pub(crate) fn reach(&self) -> impl Iterator<Item = (Guid, Lid)> {
-        let master = self.master_lid();
-        let ours = self.peers.iter().filter(|(_, peer)| !peer.foreign);
-        ours.map(move |(&guid, peer)| (guid, peer.address(master)))
-    }
-
     /// Masters beside this one, of any key.
     pub(crate) fn rivals(&self) -> impl Iterator<Item = (Guid, &str, bool)> {
         let is_master =
@@ -197,7 +184,7 @@ impl Mastership {
             if peer.place.is_none() {
                 peer.due = now + self.poll;
             }
-            (peer.place, peer.at, peer.strange) = (Some(found.place), found.at, found.strange);
+            (peer.place, peer.at) = (Some(found.place), found.at);
             (peer.lid, peer.trail, peer.m_key) = (found.lid, found.trail, found.m_key);
             if let Some(info) = found.info {
                 (peer.unanswered, peer.waiting, peer.heard) = (0, false, Some(now));

@@ -109,11 +109,6 @@ impl Mirror {
         told.filter(|told| told.term != 0 || told.holds != 0).map(|told| told.guid).collect()
     }
 
-    /// Managers that have said what they have.
-    pub(crate) fn told_by(&self) -> BTreeSet<Guid> {
-        self.called.values().flatten().map(|told| told.guid).collect()
-    }
-
     /// Managers whose database is there, and not yet joined to the own one.
     pub(crate) fn inherits(&self) -> BTreeSet<Guid> {
         let whole = |estate: &&Estate| matches!(estate.state, State::Whole(..));

@@ -19,7 +19,6 @@
 
 mod copy;
 mod estate;
-pub mod in_band;
 pub(crate) mod rows;
 mod settings;
 mod source;

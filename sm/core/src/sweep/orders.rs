@@ -26,8 +26,6 @@ pub(super) struct Leave {
     follows: bool,
     /// Another manager is master since a moment ago: ports send this one still what is the master's to hear.
     pub(super) lingers: bool,
-    /// While nothing is written it looks at everything once more, and goes no further.
-    pub(super) explores: bool,
     /// A survey was followed by leave to go on.
     proceeds: bool,
     /// The subnet is as this manager made it.
@@ -46,7 +44,6 @@ impl Default for Leave {
             held: false,
             follows: false,
             lingers: false,
-            explores: false,
             proceeds: false,
             leads: false,
             written: 0,
@@ -83,7 +80,7 @@ impl Leave {
 
     /// Whether it is not known yet that no other manager is master.
     pub(super) const fn looks_only(&self) -> bool {
-        self.explores || self.consults && !self.leads && !self.proceeds
+        self.consults && !self.leads && !self.proceeds
     }
 
     /// Whether another manager is master.
@@ -120,9 +117,7 @@ impl Sweep {
 
     /// The end of a survey, where nothing is left to be asked.
     pub(super) fn surveyed(&mut self, overwritten: Option<PortId>, now: Time) {
-        if std::mem::take(&mut self.leave.explores) {
-            self.leave.surveyed = true;
-        } else if self.leave.consults {
+        if self.leave.consults {
             (self.leave.awaits, self.leave.surveyed) = (Some(overwritten), true);
         } else {
             self.after_survey(overwritten, now);
@@ -139,7 +134,6 @@ impl Sweep {
         let waited = !self.leave.may_write();
         self.leave.until = until;
         if waited && self.leave.may_write() {
-            self.build(now);
             self.advance(now);
         }
     }
@@ -177,13 +171,10 @@ impl Sweep {
                 };
                 let lid = lid.filter(|lid| matches!(lid, Lid(1..=0xBFFF))).unwrap_or(Lid::NONE);
                 let guid = port.guid.unwrap_or(node.info.port_guid);
-                let is_known = self.saved.lids.contains_key(&guid);
-                let strange = lid != Lid::NONE && !is_known && self.saved.lineage.master.is_some();
                 found.push((
                     end,
                     Found {
                         guid,
-                        strange,
                         place: self.place(end),
                         at: self.graph.port_name(end),
                         lid,
@@ -206,16 +197,6 @@ impl Sweep {
     /// Whether a survey has ended whose finds were not asked for yet.
     pub(crate) const fn has_surveyed(&self) -> bool {
         self.leave.surveyed
-    }
-
-    /// Whether it looks at everything while nothing may be written.
-    pub(super) const fn explores(&self) -> bool {
-        self.leave.explores
-            && match self.stage {
-                Stage::Survey(_) => true,
-                Stage::Idle => self.pending.full,
-                _ => false,
-            }
     }
 
     /// Does what mastership says.
@@ -243,7 +224,6 @@ impl Sweep {
                 }
             }
             Order::Resume => {
-                self.burn_bridges();
                 self.leave.held = false;
                 self.begin_anew();
             }
@@ -282,7 +262,6 @@ impl Sweep {
 
     /// From now on this manager writes nothing and asks nothing.
     fn stand_aside(&mut self) {
-        self.burn_bridges();
         self.transactions.abandon(|_| false);
         (self.stage, self.pending) = (Stage::Idle, Pending::default());
         (self.silence, self.failures) = Default::default();

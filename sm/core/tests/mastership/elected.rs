@@ -19,8 +19,6 @@ enum By {
     Nothing,
     /// Each has sessions with the others.
     Sessions,
-    /// In-band, known by the site's key, once there are addresses.
-    Vendor,
 }
 
 /// Three managers, the first of which has the lowest GUID.
@@ -28,9 +26,6 @@ fn three(by: By) -> Subnet {
     let mut subnet = Subnet::new("clos:6,3,4");
     for (host, priority) in [("host0", 1), ("host9", 2), ("host17", 3)] {
         subnet.seat(host, electing(priority));
-    }
-    if by == By::Vendor {
-        (0..3).for_each(|n| subnet.speak_in_band(n));
     }
     (0..3).for_each(|n| subnet.start(n));
     if by == By::Sessions {
@@ -50,7 +45,7 @@ fn masters(subnet: &Subnet) -> Vec<usize> {
 /// Ports are INIT at first: the link alone counts. By SMInfo alone the operator's priority is not known: of equal
 /// ones the lower GUID goes first.
 #[test]
-fn statements_10_36_and_39_a_cold_subnet_has_one_master_by_either_carrier() {
+fn statements_10_36_and_39_a_cold_subnet_has_one_master() {
     for (by, master) in [(By::Nothing, 0), (By::Sessions, 2)] {
         let mut three = three(by);
         three.run(Time::secs(10));
@@ -77,11 +72,9 @@ fn statement_13_at_a_cold_start_a_manager_without_a_cable_goes_after_the_others(
     three.check(1);
 }
 
-/// In-band nothing is said before there are addresses: the first master is SMInfo's. From then on the operator's
-/// priority is known.
 #[test]
 fn statements_12_and_39_when_the_master_is_killed_the_next_one_in_the_order_is() {
-    for (by, first, then) in [(By::Nothing, 0, 1), (By::Sessions, 2, 1), (By::Vendor, 0, 2)] {
+    for (by, first, then) in [(By::Nothing, 0, 1), (By::Sessions, 2, 1)] {
         let mut three = three(by);
         three.run(Time::secs(10));
         three.kill(first);

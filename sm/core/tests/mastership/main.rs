@@ -3,13 +3,10 @@
 #![allow(clippy::disallowed_macros, reason = "figures are printed for those who ask for them")]
 
 mod bursts;
-#[path = "../support/carrier.rs"]
-mod carrier;
 mod consented;
 mod elected;
 mod foreign;
 mod handover;
-mod in_band;
 mod mirrored;
 mod opa_fm;
 mod ports;

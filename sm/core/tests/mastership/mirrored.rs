@@ -12,7 +12,7 @@ use snin_protocol::Time;
 use snin_sm_core::Origin;
 use snin_sm_core::database::{Aliases, Groups, Kept, KeptRecord, Links, Nodes, Services};
 use snin_sm_core::mirror::{MirrorEvent, MirrorReport};
-use snin_sm_core::{Config, Event, LocalPort, Manager, Report};
+use snin_sm_core::{Config, Event, KeyPolicy, LocalPort, Manager, Missing, Report};
 
 use crate::subnet::{Subnet, config};
 
@@ -277,4 +277,39 @@ fn a_failover_loses_nothing_and_writes_no_table() {
         }
     }
     assert_eq!(two.states()[0], SmState::Master);
+}
+
+/// Where M_Keys are generated the secret is not told where others can read it. The next master has what hosts
+/// said, and surveys: at level 0 ports show their keys, and get its own; at level 1 they show none, and are
+/// named until they do.
+#[test]
+fn without_the_secret_the_next_master_has_what_hosts_said_and_asks_ports_for_their_keys() {
+    for level in [0, 1] {
+        let generated = |priority| Config {
+            m_key_policy: KeyPolicy::PerPort,
+            m_key_protect: level,
+            m_key_lease_s: 2 * u16::from(level),
+            ..config(priority)
+        };
+        let mut two = seated("clos:3,2,2", generated);
+        two.seats.iter_mut().for_each(|seat| seat.manager.set_readable(true));
+        let mut two = begun(two);
+        assert_equal(&two, 0, 1);
+        assert_ne!(two.seats[0].saved.keys, two.seats[1].saved.keys, "the secret was not told");
+        let before = kept(&two.seats[0].manager);
+        two.kill(0);
+        two.run(Time::secs(3));
+        let took = |report: &Report| matches!(report, Report::TookOver { .. });
+        assert!(!two.seats[1].reports.iter().any(took), "it surveys");
+        if level == 1 {
+            let locked = |missing: &Missing| matches!(missing, Missing::Locked { .. });
+            let missing = two.seats[1].manager.missing();
+            assert!(missing.iter().any(locked), "{missing:?}");
+        }
+        // When the lease of a wrong key has run out a port shows its own.
+        two.run(Time::secs(40));
+        assert_eq!(two.seats[1].manager.state(), SmState::Master);
+        two.check(1);
+        assert_eq!(kept(&two.seats[1].manager), before, "level {level}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Two to five managers in a storm: kills, stops, cut cables, lossy links. When it is calm again one of them is
-//! master, the others stand by with copies of its database, and every table is right. Every fourth time they have
-//! no sessions, and mirror in-band; every fifth time they elect the master.
+//! master, the others stand by with copies of its database, and every table is right. Every
+//! fifth time they elect the master.
 //!
 //! `SNIN_STORMS` says how many (200), `SNIN_SEED` from which seed on.
 
@@ -51,9 +51,6 @@ impl Storm {
                 &format!("host{host}"),
                 Config { election, ..config(1 + ((n as u64 * 7 + seed) % 4) as u8) },
             );
-            if seed % 4 == 3 {
-                subnet.speak_in_band(n);
-            }
         }
         let topology = &subnet.topology;
         let trunks = topology.switches().flat_map(|switch| topology.cables(switch));

@@ -6,14 +6,10 @@ use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
 use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
-use snin_mad::{
-    Attribute, AttributeId, Class, Mad, Method, PERMISSIVE, PortInfo, PortState, SmInfo, SmState,
-};
+use snin_mad::{Attribute, AttributeId, Method, PERMISSIVE, PortInfo, PortState, SmInfo, SmState};
 use snin_protocol::Time;
-use snin_sm_core::carrier::Carrier;
 use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::database::KeptRecord;
-use snin_sm_core::mirror::in_band;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_sm_core::{
     Config, Destination, Event, KeyPolicy, KeySecret, LocalPort, Manager, Missing, Output, Report,
@@ -28,7 +24,6 @@ mod foreigner;
 pub(crate) use carried::reaches;
 pub(crate) use foreigner::Foreign;
 
-use crate::carrier::{carrier, origin};
 use crate::store::Store;
 
 pub(crate) fn fabric(recipe: &str) -> Topology {
@@ -72,8 +67,6 @@ pub(crate) struct Seat {
     /// What it has sent, by attribute and method, and what it had when every port knew that it is master.
     pub(crate) sent: Sent,
     pub(crate) sent_before: Option<Sent>,
-    /// It has no sessions, and speaks in-band.
-    pub(crate) carrier: Option<Carrier>,
     /// Where its directed SMPs went: by which local port, and by which ports from there.
     pub(crate) routes: BTreeSet<(LocalPort, Vec<u8>)>,
 }
@@ -105,8 +98,6 @@ pub(crate) struct Subnet {
     pub(crate) said: VecDeque<(usize, MirrorEvent)>,
     /// A cluster's service, and the ports of its members: a manager is answered that reaches most of them.
     pub(crate) store: Option<(Store, Vec<PortIndex>)>,
-    /// What managers said in-band: by whom, and where to.
-    pub(crate) overheard: Vec<(usize, Lid, Mad)>,
 }
 
 /// The link of a session in which this seat called.
@@ -120,8 +111,7 @@ impl Subnet {
     pub(crate) fn on(topology: Topology, hardware: Hardware) -> Self {
         let emulator = Emulator::new(&topology, hardware);
         let (seats, written, said) = (Vec::new(), Vec::new(), VecDeque::new());
-        let (overheard, store) = (Vec::new(), None);
-        Self { topology, emulator, seats, foreign: None, written, said, overheard, store }
+        Self { topology, emulator, seats, foreign: None, written, said, store: None }
     }
 
     /// Seats a manager at a host's first port; it has not begun yet.
@@ -160,18 +150,10 @@ impl Subnet {
             reports,
             sent,
             sent_before,
-            carrier: None,
             routes,
         };
         self.seats.push(seat);
         self.seats.len() - 1
-    }
-
-    /// A manager speaks in-band from now on.
-    pub(crate) fn speak_in_band(&mut self, n: usize) {
-        let seat = &mut self.seats[n];
-        seat.carrier = Some(carrier(n as u64 ^ self.emulator.now().nanos()));
-        seat.manager.set_readable(true);
     }
 
     pub(crate) fn guid(&self, n: usize) -> Guid {
@@ -199,18 +181,12 @@ impl Subnet {
 
     /// One manager has a session with another, which it called.
     pub(crate) fn call(&mut self, from: usize, to: usize) {
-        if self.seats[from].carrier.is_some() {
-            return;
-        }
         self.said.push_back((from, MirrorEvent::Answered(Link(to as u64))));
         self.said.push_back((to, MirrorEvent::Called(Link(CALLS + from as u64))));
     }
 
     /// The session is over.
     pub(crate) fn hang_up(&mut self, from: usize, to: usize) {
-        if self.seats[from].carrier.is_some() {
-            return;
-        }
         self.said.push_back((from, MirrorEvent::Closed(Link(to as u64))));
         self.said.push_back((to, MirrorEvent::Closed(Link(CALLS + from as u64))));
     }
@@ -242,9 +218,6 @@ impl Subnet {
         }
         seat.manager = Manager::new(config, seat.saved.clone(), seat.kept.clone()).unwrap();
         (seat.dead, seat.reports) = (false, Vec::new());
-        if seat.carrier.is_some() {
-            self.speak_in_band(n);
-        }
         self.start(n);
     }
 
@@ -341,10 +314,6 @@ impl Subnet {
                             }
                             seat.reports.push(report);
                         }
-                        Output::Mirror(said) if seat.carrier.is_some() => {
-                            let carrier = seat.carrier.as_mut().into_iter();
-                            carrier.for_each(|carrier| in_band::say(carrier, &said, now));
-                        }
                         Output::Mirror(MirrorOutput::ToMaster(Link(to), said)) => {
                             let link = Link(CALLS + by as u64);
                             self.said.push_back((to as usize, MirrorEvent::Asked(link, said)));
@@ -356,33 +325,9 @@ impl Subnet {
                         _ => {}
                     }
                 }
-                let client = seat.client_at(seat.manager.seat());
-                if let Some(carrier) = &mut seat.carrier {
-                    let now = emulator.now();
-                    if let Some((own, others)) = seat.manager.reach() {
-                        carrier.know(own, &others, now);
-                    }
-                    while let Some((to, mad)) = carrier.poll_output() {
-                        self.overheard.push((by, to.lid, (*mad).clone()));
-                        emulator.send(client, &mad, to.lid, now);
-                    }
-                    if let Some(carried) = carrier.next_event() {
-                        for event in in_band::heard(&carried) {
-                            let now = now - seat.behind;
-                            seat.manager.handle(Event::Mirror(Box::new(event)), now);
-                        }
-                        continue;
-                    }
-                }
                 let ports = (0..=seat.more.len() as u32).map(LocalPort);
                 let polled = |port| Some((port, emulator.poll(seat.client_at(port))?));
                 let Some((port, received)) = ports.into_iter().find_map(polled) else { break };
-                if received.mad.header().class() == Class::Managers {
-                    if let Some(carrier) = &mut seat.carrier {
-                        carrier.handle(origin(received.slid), &received.mad.0, emulator.now());
-                    }
-                    continue;
-                }
                 let source = received.slid;
                 let event = Event::Mad { port, source, bytes: &received.mad.0 };
                 seat.manager.handle(event, seat.clock(emulator.now()));
@@ -398,11 +343,8 @@ impl Subnet {
             }
             self.answer_for_the_foreign();
             let running = self.seats.iter().filter(|seat| !seat.stopped);
-            let due = running.flat_map(|seat| {
-                let carrier = seat.carrier.as_ref().and_then(Carrier::next_deadline);
-                let due = seat.manager.next_deadline().map(|due| due + seat.behind);
-                due.into_iter().chain(carrier)
-            });
+            let due = running
+                .filter_map(|seat| seat.manager.next_deadline().map(|due| due + seat.behind));
             let next = self.emulator.next_event_time().into_iter().chain(due).min();
             let Some(next) = next.filter(|&next| next <= until) else { break };
             self.emulator.advance(next);
@@ -412,9 +354,6 @@ impl Subnet {
                 let clock = seat.clock(now);
                 if seat.manager.next_deadline().is_some_and(|due| due <= clock) {
                     seat.manager.handle_deadline(clock);
-                }
-                if let Some(carrier) = &mut seat.carrier {
-                    carrier.handle_deadline(now);
                 }
             }
         }

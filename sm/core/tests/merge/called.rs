@@ -2,37 +2,25 @@
 
 use std::collections::BTreeSet;
 
+use snin_sm_core::Report;
 use snin_sm_core::merge::Number;
-use snin_sm_core::{Config, Report};
 
 use crate::live::{Live, named};
 
-fn in_band(config: Config) -> Config {
-    Config { in_band: true, mirrored: true, ..config }
-}
-
-/// Of one name they are one, and keep the number; the name goes over in sessions and in-band.
+/// Of one name they are one, and keep the number; the name goes over in sessions.
 #[test]
 fn partitions_of_one_name_stay_one() {
-    for by_carrier in [false, true] {
-        let settings = |n| named(n, "storage");
-        let settings = |n| if by_carrier { in_band(settings(n)) } else { settings(n) };
-        let mut live = Live::with(2, settings);
-        live.plug(0);
-        live.settle(0, 2);
-        let lineage = &live.subnet.seats[0].saved.lineage;
-        let south = live.subnet.guid(1);
-        assert_eq!(
-            lineage.were.get(&(south, Number::Partition(0x10))),
-            Some(&Number::Partition(0x10)),
-            "{by_carrier}"
-        );
-        assert_eq!(live.partitions(), BTreeSet::from([0x10]), "{by_carrier}");
-        // Both managers know what it is called.
-        for n in 0..2 {
-            let names = &live.subnet.seats[n].saved.lineage.names;
-            assert_eq!(names.get(&0x10).map(|name| &**name), Some("storage"), "{n}");
-        }
+    let mut live = Live::with(2, |n| named(n, "storage"));
+    live.plug(0);
+    live.settle(0, 2);
+    let lineage = &live.subnet.seats[0].saved.lineage;
+    let south = live.subnet.guid(1);
+    assert_eq!(lineage.were.get(&(south, Number::Partition(0x10))), Some(&Number::Partition(0x10)));
+    assert_eq!(live.partitions(), BTreeSet::from([0x10]));
+    // Both managers know what it is called.
+    for n in 0..2 {
+        let names = &live.subnet.seats[n].saved.lineage.names;
+        assert_eq!(names.get(&0x10).map(|name| &**name), Some("storage"), "{n}");
     }
 }
 

@@ -9,10 +9,6 @@ use crate::seats::config;
 /// What both managers have stored does not depend on when either was killed.
 #[test]
 fn whenever_a_manager_dies_it_is_one_subnet_in_the_end() {
-    kills(settings, 200);
-}
-
-pub(crate) fn kills(settings: fn(usize) -> Config, micros: u64) {
     let steps = if std::env::var_os("SNIN_MERGES").is_some() { 1 } else { 8 };
     let mut whole = Live::with(2, settings);
     whole.plug(0);
@@ -24,7 +20,7 @@ pub(crate) fn kills(settings: fn(usize) -> Config, micros: u64) {
             let mut live = Live::with(2, settings);
             let before = [0, 1].map(|n| live.subnet.seats[n].saved.lids.clone());
             live.plug(0);
-            live.subnet.run(Time::micros(step * micros));
+            live.subnet.run(Time::micros(step * 200));
             stored[live.subnet.seats[0].saved.lineage.subnets.len() - 1] += 1;
             live.subnet.kill(dies);
             live.subnet.run(Time::millis(300));

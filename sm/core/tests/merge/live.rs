@@ -86,7 +86,6 @@ impl Live {
         Self::with(rooms, settings)
     }
 
-    /// The managers have sessions, or speak in-band.
     pub(crate) fn with(rooms: usize, settings: impl Fn(usize) -> Config) -> Self {
         let (topology, joints) = cabled(&ROOMS[..rooms]);
         let mut subnet = Subnet::on(topology, Hardware::default());
@@ -94,12 +93,7 @@ impl Live {
             subnet.strike(Fault::Cut(joint));
         }
         for (n, room) in ROOMS[..rooms].iter().enumerate() {
-            let settings = settings(n);
-            let in_band = settings.in_band;
-            subnet.seat(&format!("{room}-host0"), settings);
-            if in_band {
-                subnet.speak_in_band(n);
-            }
+            subnet.seat(&format!("{room}-host0"), settings(n));
         }
         for a in 0..rooms {
             (0..rooms).filter(|&b| b != a).for_each(|b| subnet.call(a, b));

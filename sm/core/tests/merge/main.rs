@@ -2,7 +2,6 @@
 
 #![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 
-mod bridged;
 mod cabled;
 mod called;
 mod halves;
@@ -22,10 +21,6 @@ mod subnet;
 #[path = "../mastership/subnet.rs"]
 #[allow(dead_code, reason = "shared with the tests of mastership")]
 mod seats;
-
-#[path = "../support/carrier.rs"]
-#[allow(dead_code, reason = "shared with the tests of mastership")]
-mod carrier;
 
 #[path = "../support/store.rs"]
 #[allow(dead_code, reason = "shared with the tests of mastership")]
