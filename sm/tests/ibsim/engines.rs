@@ -239,16 +239,19 @@ fn moved(topology: &Topology, engine: &str) -> Result<(usize, usize, usize), Jud
 
     let lab = Lab::new(topology)?;
     let keeper = lab.keep("")?;
-    let ups = |events: &[serde_json::Value]| {
-        events.iter().filter(|event| event["event"] == "SUBNET_UP").count()
+    // The subnet is up before it is done: lanes are written last, and said in a view of their own.
+    let sweeps = |events: &[serde_json::Value]| {
+        events.iter().filter(|event| event["event"] == "SWEEP_DONE").count()
     };
-    keeper.wait(|events| ups(events) >= 1);
-    let held = lab.held()?;
+    keeper.wait(|events| sweeps(events) >= 1);
+    let cables = topology.cable_count();
+    let held = lab.settled(&keeper, cables)?;
     let before = entries(&lab.topology, &held.addresses, &held.tables);
-    let seen = ups(&keeper.events());
+    let seen = sweeps(&keeper.events());
     lab.simulator.unlink(&name, Some(port))?;
-    keeper.wait(|events| ups(events) > seen);
-    let after = entries(&lab.topology, &held.addresses, &lab.held()?.tables);
+    keeper.wait(|events| sweeps(events) > seen);
+    let after = lab.settled(&keeper, cables - 1)?;
+    let after = entries(&lab.topology, &held.addresses, &after.tables);
     let ours = differing(&before, &after);
 
     let simulator = Simulator::start(&ibnet::write(topology))?;

@@ -1,7 +1,6 @@
 //! A subnet of OpenSM's is cabled to one of ours, which goes before it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use snin_fabric::ibnet;
@@ -98,17 +97,7 @@ fn join(lab: &Lab, joint: (&str, u8), keeper: &Keeper) -> Result<(), JudgeError>
     let begin = Instant::now();
     let (smps, ()) = lab.simulator.count(|| {
         lab.simulator.relink(joint.0, Some(joint.1)).unwrap();
-        loop {
-            sleep(Duration::from_millis(100));
-            let held = lab.held().unwrap();
-            let whole = held.live.cable_count() == lab.topology.cable_count();
-            let fault = held.fault(None);
-            if whole && fault.is_none() {
-                break;
-            }
-            let why = format!("{fault:?}; {:?}; {}", keeper.events(), keeper.tail());
-            assert!(begin.elapsed() < PATIENCE, "not one subnet: {why}");
-        }
+        lab.settled(keeper, lab.topology.cable_count()).unwrap();
     })?;
     println!(
         "joined and whole {:.1} s after the cable, {smps} packets",

@@ -110,6 +110,21 @@ impl Lab {
     pub(crate) fn held(&self) -> Result<Held, JudgeError> {
         Ok(Held::of(&self.topology, self.home, &self.simulator.held()?))
     }
+
+    /// Waits until so many cables are whole and nothing is wrong with what nodes hold.
+    pub(crate) fn settled(&self, keeper: &Keeper, cables: usize) -> Result<Held, JudgeError> {
+        let begin = Instant::now();
+        loop {
+            let held = self.held()?;
+            let fault = held.fault(None);
+            if held.live.cable_count() == cables && fault.is_none() {
+                return Ok(held);
+            }
+            let why = || format!("{fault:?}; {:?}; {}", keeper.events(), keeper.tail());
+            assert!(begin.elapsed() < PATIENCE, "not settled: {}", why());
+            sleep(Duration::from_millis(100));
+        }
+    }
 }
 
 /// A daemon that keeps a subnet; ends with the value.
