@@ -3,7 +3,7 @@
 use std::fmt;
 
 use snin_fabric::routing::RoutingError;
-use snin_fabric::{Guid, Lid, Mlid, PortNum};
+use snin_fabric::{Guid, Lid, LinkRate, Mlid, PortNum};
 use snin_mad::{SmInfo, SmState};
 
 use crate::cluster::Verdict;
@@ -209,6 +209,19 @@ pub enum Missing {
         one: String,
         /// The other one.
         other: String,
+    },
+    /// A link that is slower than both its ends can be: a damaged cable or connector. OpenSM's console names it in
+    /// `portstatus`.
+    #[error("the link of {one} and {other} runs at {rate}, both can do {best}")]
+    Slow {
+        /// The one port.
+        one: String,
+        /// The other one.
+        other: String,
+        /// What they negotiated.
+        rate: LinkRate,
+        /// What both support and have enabled.
+        best: LinkRate,
     },
     /// A node that takes no writes, since its key is another than this manager's and is not shown.
     #[error(

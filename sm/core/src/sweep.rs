@@ -27,6 +27,7 @@ mod orders;
 mod progress;
 mod recalled;
 mod retries;
+mod slow;
 mod strangers;
 mod surveying;
 mod trap;

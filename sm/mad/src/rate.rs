@@ -46,13 +46,55 @@ impl PortInfo {
         Some(LinkRate { width: Width::new(lanes)?, speed })
     }
 
+    /// The greatest width and the greatest speed that this port and the one at the other end of its cable support
+    /// and have enabled; `None` where they have none in common. FDR10 counts as QDR.
+    pub fn best_rate(&self, other: &Self) -> Option<LinkRate> {
+        let widths = self.widths() & other.widths();
+        let lanes = WIDTHS.iter().filter(|(bit, _)| bit.0 & widths != 0).map(|(_, lanes)| *lanes);
+        let (one, other) = (self.speeds(), other.speeds());
+        let both: [u8; 3] = std::array::from_fn(|field| one[field] & other[field]);
+        let can = |shown: &[u8; 4]| (0..3).any(|field| shown[field] & both[field] != 0);
+        let speeds = SPEEDS.iter().filter(|(speed, _)| *speed != Speed::Fdr10);
+        let speed = speeds.filter(|(_, shown)| can(shown)).map(|(speed, _)| *speed).max()?;
+        Some(LinkRate { width: Width::new(lanes.max()?)?, speed })
+    }
+
+    /// Widths that are supported and enabled.
+    const fn widths(&self) -> u8 {
+        self.width_supported.0 & self.width_enabled.0
+    }
+
+    /// Speeds that are supported and enabled, by field: the older, the extended, the second extended ones.
+    const fn speeds(&self) -> [u8; 3] {
+        // 30: extended speeds are turned off (IBA 14.2.5.6).
+        let extended = match self.speed_ext_enabled.0 {
+            30 => 0,
+            enabled => enabled & self.speed_ext_supported.0,
+        };
+        [
+            self.speed_supported.0 & self.speed_enabled.0,
+            extended,
+            self.speed_ext2_supported.0 & self.speed_ext2_enabled.0,
+        ]
+    }
+
+    /// Shows `rate` as negotiated, whatever is supported and enabled: what an agent answers for a port whose link
+    /// trained to it. FDR10 shows as QDR.
+    pub fn set_active_rate(&mut self, rate: LinkRate) {
+        let lanes = rate.width.lanes();
+        self.width_active =
+            WIDTHS.iter().find(|(_, l)| *l == lanes).map_or(LinkWidths(0), |(bit, _)| *bit);
+        let [base, ext, ext2, _] = active(rate.speed);
+        self.speed_active = LinkSpeeds(base);
+        self.speed_ext_active = LinkSpeedsExt(ext);
+        self.speed_ext2_active = LinkSpeedsExt2(ext2);
+    }
+
     /// Shows `rate` as negotiated, and that and everything slower as supported and enabled: what an agent
     /// answers for a port whose link runs at it. FDR10 shows as QDR; see [`VendorPortInfo::set_rate`].
     pub fn set_rate(&mut self, rate: LinkRate) {
-        let lanes = rate.width.lanes();
-        let width = WIDTHS.iter().find(|(_, l)| *l == lanes).map_or(LinkWidths(0), |(bit, _)| *bit);
-        self.width_active = width;
-        self.width_supported = width.with(LinkWidths::X1);
+        self.set_active_rate(rate);
+        self.width_supported = self.width_active.with(LinkWidths::X1);
         self.width_enabled = self.width_supported;
         let slower = SPEEDS.iter().filter(|(speed, _)| *speed <= rate.speed);
         let [base, ext, ext2, _] =
@@ -63,10 +105,6 @@ impl PortInfo {
         self.speed_ext_enabled = LinkSpeedsExt(ext);
         self.speed_ext2_supported = LinkSpeedsExt2(ext2);
         self.speed_ext2_enabled = LinkSpeedsExt2(ext2);
-        let [base, ext, ext2, _] = active(rate.speed);
-        self.speed_active = LinkSpeeds(base);
-        self.speed_ext_active = LinkSpeedsExt(ext);
-        self.speed_ext2_active = LinkSpeedsExt2(ext2);
     }
 }
 
@@ -82,4 +120,44 @@ impl VendorPortInfo {
 
 fn active(speed: Speed) -> [u8; 4] {
     SPEEDS.iter().find(|(s, _)| *s == speed).map_or([0; 4], |(_, shown)| *shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(rate: &str) -> PortInfo {
+        let mut info = PortInfo::default();
+        info.set_rate(rate.parse().unwrap());
+        info
+    }
+
+    #[test]
+    fn a_link_can_what_both_ends_can() {
+        for (one, other, best) in [
+            ("4xHDR", "4xHDR", "4xHDR"),
+            ("4xXDR", "4xHDR", "4xHDR"),
+            ("4xNDR", "1xNDR", "1xNDR"),
+            ("4xQDR", "4xEDR", "4xQDR"),
+            ("4xFDR10", "4xFDR10", "4xQDR"),
+        ] {
+            let (one, other) = (port(one), port(other));
+            assert_eq!(one.best_rate(&other).unwrap().to_string(), best);
+            assert_eq!(other.best_rate(&one).unwrap().to_string(), best);
+        }
+        let mut slow = port("4xHDR");
+        slow.set_active_rate("1xSDR".parse().unwrap());
+        assert_eq!(slow.rate(None).unwrap().to_string(), "1xSDR");
+        assert_eq!(slow.best_rate(&port("4xHDR")).unwrap().to_string(), "4xHDR");
+    }
+
+    #[test]
+    fn what_is_turned_off_counts_for_nothing() {
+        let mut one = port("4xHDR");
+        one.speed_ext_enabled = LinkSpeedsExt(30);
+        assert_eq!(one.best_rate(&port("4xHDR")).unwrap().to_string(), "4xQDR");
+        one.width_enabled = LinkWidths::X1;
+        assert_eq!(one.best_rate(&port("4xHDR")).unwrap().to_string(), "1xQDR");
+        assert_eq!(one.best_rate(&PortInfo::default()), None);
+    }
 }

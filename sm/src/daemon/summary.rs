@@ -15,7 +15,7 @@ use snin_sm_core::intake::Intake;
 /// Rises when a field changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// As much that is missing or gone `/healthz` names.
+/// As many missing, gone and slow things `/healthz` names.
 const NAMED: usize = 8;
 
 /// A subnet and its manager.
@@ -25,8 +25,8 @@ pub struct Summary {
     pub schema_version: u32,
     /// What the manager is: discovering, master, or standby where there is another.
     pub state: String,
-    /// Whether the subnet is up, nothing is missing or gone, the partitions are those of the file, the
-    /// state is stored, and the certificate, where there is one, has not ended.
+    /// Whether the subnet is up, nothing is missing or gone, no link is slow, the partitions are those of the
+    /// file, the state is stored, and the certificate, where there is one, has not ended.
     pub healthy: bool,
     /// The manager's port.
     pub port: PortSummary,
@@ -40,6 +40,8 @@ pub struct Summary {
     pub missing: Vec<String>,
     /// Cables that were there, and with them hosts: the fabric does without them.
     pub gone: Vec<String>,
+    /// Links whose width or speed is below what both ends can do.
+    pub slow: Vec<String>,
     /// Why the file of partitions was not taken when it was last read.
     pub partitions_refused: Option<String>,
     /// Other managers, by `node/port`, and what they are.
@@ -68,6 +70,8 @@ pub enum FaultKind {
     Missing,
     /// A cable, and with it a host, that was there.
     Gone,
+    /// A link below what both its ends can do.
+    Slow,
     /// A file that was refused.
     Refused,
     /// Something is not stored.
@@ -78,9 +82,10 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind, and its name in metrics.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (Self::Missing, "missing"),
         (Self::Gone, "gone"),
+        (Self::Slow, "slow"),
         (Self::Refused, "refused"),
         (Self::Storage, "storage"),
         (Self::Certificate, "certificate"),
@@ -204,6 +209,7 @@ impl Summary {
         });
         let not_stored = stores.iter().find_map(|(why, _)| *why).map(str::to_owned);
         let (gone, rivals) = manager.noticed();
+        let slow = manager.slow();
         let mut missing = told.missing.clone();
         for rival in rivals.iter().map(ToString::to_string) {
             if !missing.contains(&rival) {
@@ -217,6 +223,7 @@ impl Summary {
                 && subnet.is_some()
                 && missing.is_empty()
                 && gone.is_empty()
+                && slow.is_empty()
                 && told.partitions_refused.is_none()
                 && told.trouble.is_none()
                 && not_stored.is_none(),
@@ -230,6 +237,7 @@ impl Summary {
             rivals: rivals.len(),
             missing,
             gone: gone.iter().map(ToString::to_string).collect(),
+            slow: slow.iter().map(ToString::to_string).collect(),
             partitions_refused: told.partitions_refused.clone(),
             managers: told.managers.clone(),
             trouble: told.trouble.clone(),
@@ -294,6 +302,7 @@ impl Summary {
         let trouble = self.trouble.iter().filter(|_| self.is_troubled());
         let missing = trouble.chain(&self.missing).map(|what| (FaultKind::Missing, what.clone()));
         let gone = self.gone.iter().map(|what| (FaultKind::Gone, what.clone()));
+        let slow = self.slow.iter().map(|what| (FaultKind::Slow, what.clone()));
         let refused = self.partitions_refused.iter();
         let refused =
             refused.map(|why| (FaultKind::Refused, format!("partitions as before: {why}")));
@@ -302,7 +311,7 @@ impl Summary {
             storage.map(|why| (FaultKind::Storage, format!("the state is not stored: {why}")));
         let certificate = self.certificate.iter();
         let certificate = certificate.map(|it| (FaultKind::Certificate, it.line.clone()));
-        let all = missing.chain(gone).chain(refused).chain(storage).chain(certificate);
+        let all = missing.chain(gone).chain(slow).chain(refused).chain(storage).chain(certificate);
         all.map(|(kind, what)| Fault { kind, what }).collect()
     }
 
@@ -318,8 +327,9 @@ impl Summary {
         if self.subnet.is_none() && !self.is_troubled() {
             words.push(self.why_none().to_owned());
         }
-        let is_of_fabric =
-            |fault: &Fault| matches!(fault.kind, FaultKind::Missing | FaultKind::Gone);
+        let is_of_fabric = |fault: &Fault| {
+            matches!(fault.kind, FaultKind::Missing | FaultKind::Gone | FaultKind::Slow)
+        };
         let (of_fabric, others): (Vec<_>, Vec<_>) =
             self.faults().into_iter().partition(is_of_fabric);
         let named = of_fabric.len();
@@ -378,6 +388,9 @@ impl fmt::Display for Summary {
         for gone in &self.gone {
             writeln!(f, "gone: {gone}")?;
         }
+        for slow in &self.slow {
+            writeln!(f, "slow: {slow}")?;
+        }
         if let Some(why) = &self.partitions_refused {
             writeln!(f, "partitions are as they were before: {why}")?;
         }
@@ -424,6 +437,7 @@ mod tests {
             rivals: 0,
             missing: Vec::new(),
             gone: Vec::new(),
+            slow: Vec::new(),
             partitions_refused: None,
             managers: BTreeMap::new(),
             trouble: None,

@@ -1,8 +1,8 @@
 //! Links: what happens to both ends when a cable, a node or a manager makes or breaks one (IBA 7.2.7).
 
-use snin_fabric::PortIndex;
+use snin_fabric::{LinkRate, PortIndex};
 use snin_mad::port::LinkDownState;
-use snin_mad::{PhysicalState, PortState};
+use snin_mad::{PhysicalState, PortInfo, PortState, Table as _};
 
 use crate::fabric::{Fabric, Wish};
 use crate::hardware::NO_PORT;
@@ -95,6 +95,19 @@ impl Fabric {
         switch.info.port_state_change = true;
         let port0 = node.first_port;
         self.notify_link_state(port0);
+    }
+
+    /// The link goes down, and comes up at this rate.
+    pub(crate) fn train(&mut self, port: u32, rate: LinkRate) {
+        let peer = self.ports[port as usize].cable;
+        for end in [port, peer].into_iter().filter(|&end| end != NO_PORT) {
+            let bytes = &mut self.ports[end as usize].info;
+            if let Ok(mut info) = PortInfo::parse(bytes) {
+                info.set_active_rate(rate);
+                info.emit(bytes);
+            }
+        }
+        self.link_down(port, None);
     }
 
     /// A cable is cut.

@@ -10,8 +10,8 @@ use crate::hardware::Health;
 /// How long a node that reboots is away.
 const REBOOT: Time = Time::millis(500);
 /// What can be said of a cable, and of a node.
-const FORM: &str = "expected cut|restore|bounce NODE/PORT, plug|swap NODE/PORT NODE/PORT, errors NODE/PORT PPM, \
-                    or reboot|off|on|dead|well|mute|speak NODE";
+const FORM: &str = "expected cut|restore|bounce|refuse|accept NODE/PORT, train NODE/PORT RATE, plug|swap \
+                    NODE/PORT NODE/PORT, errors NODE/PORT PPM, or reboot|off|on|dead|well|mute|speak NODE";
 
 /// A node by NodeDescription, GUID (`0x...`), or its name in a netlist (`H-` or `S-` and the GUID).
 ///
@@ -126,6 +126,15 @@ impl Fault {
             "cut" => Self::Cut(cable()?),
             "restore" => Self::Restore(cable()?),
             "bounce" => Self::Bounce(cable()?),
+            "refuse" => Self::Refuse(cable()?, true),
+            "accept" => Self::Refuse(cable()?, false),
+            "train" => {
+                let (at, rate) = place.rsplit_once(' ').ok_or_else(form)?;
+                let rate = rate.parse();
+                let rate =
+                    rate.map_err(|()| format!("`{place}`: a rate is such as 1xSDR or 4xHDR"))?;
+                Self::Train(cable_at(topology, at.trim())?, rate)
+            }
             "swap" => {
                 let (one, other) = place.rsplit_once(' ').ok_or_else(form)?;
                 Self::Swap(cable_at(topology, one.trim())?, cable_at(topology, other)?)
@@ -187,6 +196,7 @@ mod tests {
         let fabric = fabric();
         let fault = |text: &str| Fault::said(text, &fabric);
         assert!(matches!(fault("cut leaf1/3"), Ok(Fault::Cut(_))));
+        assert!(matches!(fault("train leaf1/3 1xSDR"), Ok(Fault::Train(..))));
         assert!(matches!(fault("swap leaf0/3 leaf1/3"), Ok(Fault::Swap(..))));
         assert_eq!(fault("reboot 0x0200020000000100"), Ok(Fault::Reboot(NodeIndex(3), REBOOT)));
         assert_eq!(fault("dead S-0200020000000100"), Ok(Fault::Agent(NodeIndex(3), Health::Dead)));
@@ -198,6 +208,8 @@ mod tests {
             "burn leaf1",
             "cut leaf1",
             "cut leaf1/0",
+            "train leaf1/3",
+            "train leaf1/3 3xSDR",
             "cut leaf9/1",
             "off nobody",
         ];

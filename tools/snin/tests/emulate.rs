@@ -4,6 +4,8 @@
 #[path = "emulation/clearing.rs"]
 mod clearing;
 mod emulation;
+#[path = "emulation/faults.rs"]
+mod faults;
 #[path = "emulation/flood.rs"]
 mod flood;
 #[path = "emulation/joining.rs"]

@@ -112,6 +112,11 @@ impl Manager {
         (self.sweep.uncabled(), self.sweep.rivals())
     }
 
+    /// Links in use that are slower than both their ends can be.
+    pub fn slow(&self) -> Vec<Missing> {
+        self.sweep.slow()
+    }
+
     /// Whether M_Keys are generated, so that [`Event::RotateKeys`](crate::Event::RotateKeys) changes them.
     pub fn generates_keys(&self) -> bool {
         self.sweep.generates_keys()

@@ -1,6 +1,6 @@
 //! Faults, and when they happen.
 
-use snin_fabric::{Guid, NodeIndex, PortIndex};
+use snin_fabric::{Guid, LinkRate, NodeIndex, PortIndex};
 use snin_protocol::Time;
 
 use crate::config::Noise;
@@ -20,6 +20,9 @@ pub enum Fault {
     Plug(PortIndex, PortIndex),
     /// The link goes down and trains again.
     Bounce(PortIndex),
+    /// The link goes down and trains to this rate, whatever its ports can do: a damaged cable or connector.
+    /// Packets of the data plane are as quick as before.
+    Train(PortIndex, LinkRate),
     /// Two cables change places at these ports: what was behind the one is behind the other.
     Swap(PortIndex, PortIndex),
     /// Whether a node's software runs: without it the agent says what the node is, but refuses its name.
@@ -58,6 +61,7 @@ impl Emulator {
             Fault::Cut(port)
             | Fault::Restore(port)
             | Fault::Bounce(port)
+            | Fault::Train(port, _)
             | Fault::Refuse(port, _)
             | Fault::Swap(port, _)
             | Fault::SymbolErrors(port, _)
@@ -91,6 +95,7 @@ impl Emulator {
             Fault::Restore(port) => fabric.restore(port.0),
             Fault::Plug(a, b) => fabric.plug(a.0, b.0),
             Fault::Bounce(port) => fabric.link_down(port.0, None),
+            Fault::Train(port, rate) => fabric.train(port.0, rate),
             Fault::Swap(a, b) => fabric.swap(a.0, b.0),
             Fault::Application(node, answers) => {
                 fabric.nodes[node.index()].application = answers;

@@ -66,8 +66,9 @@ pub(crate) enum Emulator {
     Owners(AskEmulator),
     /// What managers wrote, by the hardware's own account: cables, states, addresses, P_Keys, tables
     Held(AskEmulator),
-    /// Let something happen: cut, restore or bounce NODE/PORT; plug NODE/PORT NODE/PORT (a new cable); swap
-    /// NODE/PORT NODE/PORT (what is behind the one comes behind the other); errors NODE/PORT PPM (of a
+    /// Let something happen: cut, restore or bounce NODE/PORT; train NODE/PORT RATE (the link comes up at this
+    /// rate, such as 1xSDR); refuse or accept NODE/PORT (every write); plug NODE/PORT NODE/PORT (a new cable);
+    /// swap NODE/PORT NODE/PORT (what is behind the one comes behind the other); errors NODE/PORT PPM (of a
     /// million packets that come in there, so many count a symbol error); reboot, off, on, dead (its agent is
     /// silent), well, mute (its software is down) or speak NODE
     Fault {

@@ -60,6 +60,9 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     for gone in said["gone"].as_array().into_iter().flatten() {
         out.line(format_args!("gone: {}", text(gone)))?;
     }
+    for slow in said["slow"].as_array().into_iter().flatten() {
+        out.line(format_args!("slow: {}", text(slow)))?;
+    }
     for (key, what) in [
         ("trouble", "trouble"),
         ("partitions_refused", "partitions are as they were before"),
