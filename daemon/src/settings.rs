@@ -2,7 +2,9 @@
 //! file, line and key.
 //!
 //! ```
-//! use snin_daemon::settings::{Settings, parse, template};
+//! use std::collections::BTreeMap;
+//!
+//! use snin_daemon::settings::{Settings, parse, template_with};
 //!
 //! snin_daemon::settings! {
 //!     /// The keys of an example.
@@ -17,7 +19,8 @@
 //! assert_eq!(parse::<Example>("", "sm.toml")?.value, Example::default());
 //! let error = parse::<Example>("# one line\nsweep_intervall = 3\n", "sm.toml").unwrap_err();
 //! assert_eq!(error.to_string(), "sm.toml:2: there is no key sweep_intervall: sweep_interval is meant?");
-//! assert!(template::<Example>().contains("# Seconds between sweeps. 0: never.\n#sweep_interval = 10\n"));
+//! let file = template_with::<Example>(&BTreeMap::from([("sweep_interval", "3".to_owned())]));
+//! assert!(file.contains("# Seconds between sweeps. 0: never.\n#sweep_interval = 10\nsweep_interval = 3\n"));
 //! # Ok::<(), snin_daemon::settings::SettingsError>(())
 //! ```
 
@@ -159,15 +162,38 @@ impl<T> Loaded<T> {
 /// # Errors
 /// When it cannot be read, and as [`parse`].
 pub fn load<T: Settings>(path: &Path) -> Result<Loaded<T>, SettingsError> {
+    parse(&text_of(path)?, &path.display().to_string())
+}
+
+/// The text of a file of settings, in this form or another.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn text_of(path: &Path) -> Result<String, SettingsError> {
     let path = path.to_owned();
-    let text = text::read(&path).map_err(|error| match error {
+    text::read(&path).map_err(|error| match error {
         TextError::File(error) if error.kind() == io::ErrorKind::NotFound => {
             SettingsError::Missing { path: path.clone() }
         }
         TextError::File(error) => SettingsError::File { path: path.clone(), error },
         TextError::NotUtf8(error) => SettingsError::NotUtf8 { path: path.clone(), error },
-    })?;
-    parse(&text, &path.display().to_string())
+    })
+}
+
+/// Reads a file; `below`: keys with values, as TOML has them, that count where the file does not set them.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_over<T: Settings>(
+    path: &Path,
+    below: &BTreeMap<&str, String>,
+) -> Result<Loaded<T>, SettingsError> {
+    let (mut text, name) = (text_of(path)?, path.display().to_string());
+    let own: Loaded<T> = parse(&text, &name)?;
+    for (key, value) in below.iter().filter(|(key, _)| !own.lines.contains_key(**key)) {
+        text += &format!("\n{key} = {value}");
+    }
+    parse(&text, &name)
 }
 
 /// Reads the text of the file called `name`.
@@ -226,6 +252,11 @@ fn nearest<T: Settings>(key: &str) -> String {
 
 /// A file with every key: what it means, and its default behind a comment sign.
 pub fn template<T: Settings>() -> String {
+    template_with::<T>(&BTreeMap::new())
+}
+
+/// The same with keys that have a value, as TOML has it.
+pub fn template_with<T: Settings>(set: &BTreeMap<&str, String>) -> String {
     let defaults = toml::Value::try_from(T::default());
     let defaults = defaults.unwrap_or_else(|_| toml::Table::new().into());
     let mut text = String::new();
@@ -234,9 +265,13 @@ pub fn template<T: Settings>() -> String {
             text += &format!("#{}\n", line.trim_end());
         }
         match defaults.get(key.name) {
-            Some(value) => text += &format!("#{} = {value}\n\n", key.name),
-            None => text += &format!("#{} =\n\n", key.name),
+            Some(value) => text += &format!("#{} = {value}\n", key.name),
+            None => text += &format!("#{} =\n", key.name),
         }
+        if let Some(value) = set.get(key.name) {
+            text += &format!("{} = {value}\n", key.name);
+        }
+        text.push('\n');
     }
     text
 }
@@ -302,5 +337,10 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert_eq!(parse::<Some_>(&lines.join("\n"), "").unwrap().value, Some_::default());
         assert!(text.starts_with("# A number.\n# Really.\n#lmc =\n"), "{text}");
+        let set = template_with::<Some_>(&BTreeMap::from([("lmc", "4".to_owned())]));
+        assert_eq!(
+            parse::<Some_>(&set, "").unwrap().value,
+            Some_ { lmc: Some(4), ..Some_::default() }
+        );
     }
 }

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use snin_daemon::generations::Limit;
-use snin_daemon::settings::{Loaded, load, template};
+use snin_daemon::settings::{Loaded, load_over, template_with};
 use snin_daemon::{group, log};
 use snin_protocol::Time;
 use snin_sm::daemon::Failure;
 use snin_sm::daemon::cli::Cli;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
+use snin_sm::daemon::opensm_conf;
 use snin_sm::daemon::outlets::{Outlets, from_systemd};
 use snin_sm::daemon::partition_file;
 use snin_sm::daemon::recording::Tape;
@@ -21,7 +22,7 @@ use snin_sm::daemon::settings::{KeyPolicy, Settings, objection};
 use snin_sm::daemon::storage::Storage;
 use snin_sm::port::{Capture, Choice, Options, open};
 use snin_sm_core::Manager;
-use tracing::error;
+use tracing::{error, warn};
 
 fn main() -> ExitCode {
     let clock = Clock::start();
@@ -39,13 +40,25 @@ fn main() -> ExitCode {
 
 /// Whether all was well.
 fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
-    if cli.dump_config {
-        print(&template::<Settings>())?;
+    if cli.dump_opensm_options {
+        print(&opensm_conf::table())?;
         return Ok(true);
     }
-    let mut loaded: Loaded<Settings> = match &cli.config {
-        Some(path) => load(path)?,
-        None => Loaded::defaults(),
+    let of_opensm = cli.opensm_conf.as_deref().map(opensm_conf::load).transpose()?;
+    let (converted, keys, notes) =
+        of_opensm.map_or_else(Default::default, |read| (Some(read.loaded), read.keys, read.notes));
+    if cli.dump_config {
+        for note in &notes {
+            // A closed stderr is not worth failing for.
+            let _ = writeln!(io::stderr(), "{note}");
+        }
+        print(&template_with::<Settings>(&keys))?;
+        return Ok(true);
+    }
+    let mut loaded: Loaded<Settings> = match (converted, &cli.config) {
+        (_, Some(path)) => load_over(path, &keys)?,
+        (Some(converted), None) => converted,
+        (None, None) => Loaded::defaults(),
     };
     cli.override_settings(&mut loaded.value);
     fill_in(&mut loaded.value);
@@ -56,6 +69,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         log::level(&settings.log_level)?,
         Limit::mib(settings.log_max_size),
     )?;
+    notes.iter().for_each(|note| warn!("{note}"));
     let (memory, mut saved) = Memory::open(settings.state_dir.as_deref())?;
     let mut config = settings.core(RandomState::new().build_hasher().finish());
     let mut unmade = None;

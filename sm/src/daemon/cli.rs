@@ -28,6 +28,10 @@ pub struct Cli {
     /// The configuration file; all keys with what they mean: --dump-config
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// OpenSM's configuration file, for keys that --config does not set; what cannot be taken over is told line by
+    /// line. With --dump-config: the same as a configuration file of snin-sm
+    #[arg(long, value_name = "FILE")]
+    pub opensm_conf: Option<PathBuf>,
     /// The adapter whose port is used, such as mlx5_0
     #[arg(long, value_name = "NAME")]
     pub ca: Option<String>,
@@ -74,6 +78,9 @@ pub struct Cli {
     /// Print a configuration file with every key, what it means and its default, and do nothing else
     #[arg(long)]
     pub dump_config: bool,
+    /// Print every option of OpenSM's and what it comes to, as a table in Markdown, and do nothing else
+    #[arg(long)]
+    pub dump_opensm_options: bool,
 }
 
 impl Cli {

@@ -46,6 +46,7 @@ pub mod link_tests;
 pub mod loads;
 pub mod memory;
 pub mod mirroring;
+pub mod opensm_conf;
 pub mod outlets;
 pub mod partition_file;
 pub mod preferring;

@@ -13,6 +13,7 @@ mod joined;
 mod judged;
 mod kept;
 mod lanes;
+mod migrating;
 mod multicast;
 mod odd;
 #[allow(dead_code, reason = "the core's tests use all of them")]

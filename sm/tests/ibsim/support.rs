@@ -1,6 +1,7 @@
 //! A subnet that ibsim simulates, the program that manages it, and what ibsim then holds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -82,6 +83,17 @@ impl Lab {
 
     /// Starts it to stay, with these lines of configuration.
     pub(crate) fn keep(&self, config: &str) -> Result<Keeper, JudgeError> {
+        self.keep_with(config, &[])
+    }
+
+    /// The same with an opensm.conf of this text.
+    pub(crate) fn keep_as_opensm(&self, text: &str, config: &str) -> Result<Keeper, JudgeError> {
+        let file = self.file("of-opensm.conf");
+        fs::write(&file, text).unwrap();
+        self.keep_with(config, &["--opensm-conf".as_ref(), file.as_ref()])
+    }
+
+    fn keep_with(&self, config: &str, more: &[&OsStr]) -> Result<Keeper, JudgeError> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("snin-sm-{number}");
@@ -90,7 +102,7 @@ impl Lab {
         fs::write(&file, format!("events_file = {events:?}\n{config}")).unwrap();
         let mut command = self.command();
         // As its unit has it: a heap, not one a thread.
-        command.arg("--config").arg(file).env("MALLOC_ARENA_MAX", "1");
+        command.arg("--config").arg(file).args(more).env("MALLOC_ARENA_MAX", "1");
         let running = Running::start(&mut command, self.simulator.folder(), &name)?;
         Ok(Keeper { running, events })
     }
