@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use snin_protocol::operator::agent;
 use snin_protocol::operator::controller::{
     GetPath, GetReservations, GetWindows, Release, Request, Reserve, SliceMade,
 };
-use snin_protocol::operator::{Document, Operation, SCHEMA_VERSION};
+use snin_protocol::operator::manager::{
+    GetCluster, GetDatabase, GetTables, SetPriority, Tables, Verdict,
+};
+use snin_protocol::operator::{Document, Operation, SCHEMA_VERSION, agent, manager};
 
 fn kept(daemon: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/schema/{daemon}.json"));
@@ -35,9 +37,11 @@ fn differences(a: &Value, b: &Value, at: &str, found: &mut Vec<String>) {
 
 #[test]
 fn the_schema_in_docs_is_what_the_types_say() {
-    for (daemon, types) in
-        [("snin-controller", Request::schema()), ("snin-agent", agent::Request::schema())]
-    {
+    for (daemon, types) in [
+        ("snin-controller", Request::schema()),
+        ("snin-agent", agent::Request::schema()),
+        ("snin-sm", manager::Request::schema()),
+    ] {
         let mut found = Vec::new();
         differences(&types, &kept(daemon), "", &mut found);
         assert!(found.is_empty(), "{found:?}: {daemon} --dump-schema > docs/schema/{daemon}.json");
@@ -56,8 +60,11 @@ fn a_planted_change_is_found() {
 
 #[test]
 fn every_command_has_its_request_and_its_answer_in_the_schema() {
-    let agent = (agent::Request::schema(), agent::Request::COMMANDS);
-    for (schema, all) in [(Request::schema(), Request::COMMANDS), agent] {
+    for (schema, all) in [
+        (Request::schema(), Request::COMMANDS),
+        (agent::Request::schema(), agent::Request::COMMANDS),
+        (manager::Request::schema(), manager::Request::COMMANDS),
+    ] {
         let commands = schema["properties"].as_object().unwrap();
         assert_eq!(commands.len(), all.len());
         for command in all {
@@ -110,4 +117,45 @@ fn answers_carry_the_version_of_their_keys() {
     let read: Document<SliceMade> = serde_json::from_value(slice).unwrap();
     assert_eq!((read.schema_version, read.answer.created), (SCHEMA_VERSION, true));
     assert_eq!(read.answer.slice.owner, "slurm/7");
+}
+
+#[test]
+fn a_managers_requests_are_read_or_refused_with_their_key() {
+    let read = |command: &str, body: Value| manager::Request::parse(command, body);
+    let none = read("lfts", json!({ "switch": null })).unwrap();
+    assert_eq!(none, manager::Request::GetTables(GetTables { switch: None }));
+    let database = read("database", json!({ "name": null, "secrets": true })).unwrap();
+    let asked = GetDatabase { name: None, secrets: true };
+    assert_eq!(database, manager::Request::GetDatabase(asked));
+    assert_eq!(SetPriority { value: 9 }.request(), json!({ "command": "priority", "value": 9 }));
+    let why = |command: &str, body: Value| read(command, body).unwrap_err();
+    assert!(why("lfts", json!({ "switch": "leaf" })).starts_with("`switch`: `leaf` is no GUID"));
+    assert!(why("priority", json!({ "value": 300 })).starts_with("`value`: invalid value"));
+    assert!(why("config-check", json!({ "file": 7 })).starts_with("`file`: invalid type"));
+    assert!(why("database", json!({ "secret": true })).starts_with("`secret`: unknown field"));
+    assert_eq!(why("port-test", json!({})), "missing field `port`");
+}
+
+/// Answers of two forms, and with GUIDs for keys, are read as they are written.
+#[test]
+fn a_managers_answers_are_read_as_they_are_written() {
+    let switch = json!({ "guid": "0x0000000000000007", "name": "leaf0", "lid": 3 });
+    let all = json!({ "schema_version": 2, "switches": [switch] });
+    let mut one = switch;
+    one["schema_version"] = json!(2);
+    one["ports"] = json!({ "3": 0, "17": 4 });
+    one["text"] = json!("a table");
+    for (told, is_one) in [(all, false), (one, true)] {
+        let read: Document<Tables> = serde_json::from_value(told.clone()).unwrap();
+        assert_eq!(matches!(read.answer, Tables::One(_)), is_one);
+        assert_eq!(read.value().unwrap(), told);
+    }
+    let told = json!({
+        "schema_version": 2, "verdict": "not-chosen", "why": "nobody is", "chosen": null, "expected": 0,
+        "managers": { "0x0000000000000007": "leaf0" }, "barred": {},
+    });
+    let read: Document<<GetCluster as Operation>::Answer> =
+        serde_json::from_value(told.clone()).unwrap();
+    assert_eq!(read.answer.verdict, Verdict::NotChosen);
+    assert_eq!(read.value().unwrap(), told);
 }

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 
 pub mod agent;
 pub mod controller;
+pub mod manager;
 
 /// Rises when a key of an answer changes its meaning or goes. New keys may come without that.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -42,7 +43,7 @@ pub trait Operation: Serialize + DeserializeOwned {
 
     /// With this answer, as [`Document`].
     fn document(&self, answer: Self::Answer) -> Document<Self::Answer> {
-        Document { schema_version: SCHEMA_VERSION, answer }
+        Document::of(answer)
     }
 
     /// The same as JSON.
@@ -50,7 +51,7 @@ pub trait Operation: Serialize + DeserializeOwned {
     /// # Errors
     /// Never for what the types of this module hold.
     fn said(&self, answer: Self::Answer) -> Result<Value, String> {
-        serde_json::to_value(self.document(answer)).map_err(|error| error.to_string())
+        self.document(answer).value()
     }
 }
 
@@ -62,6 +63,23 @@ pub struct Document<A> {
     /// The keys of the answer.
     #[serde(flatten)]
     pub answer: A,
+}
+
+impl<A> Document<A> {
+    /// Of these types.
+    pub const fn of(answer: A) -> Self {
+        Self { schema_version: SCHEMA_VERSION, answer }
+    }
+}
+
+impl<A: Serialize> Document<A> {
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never for what the types of this module hold.
+    pub fn value(&self) -> Result<Value, String> {
+        serde_json::to_value(self).map_err(|error| error.to_string())
+    }
 }
 
 /// A certificate that has ended, or ends within a month.
