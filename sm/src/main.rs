@@ -9,6 +9,8 @@ use snin_daemon::generations::Limit;
 use snin_daemon::settings::{Loaded, load_over, template_with};
 use snin_daemon::{group, log};
 use snin_protocol::Time;
+use snin_protocol::operator::Document;
+use snin_protocol::operator::manager::Request;
 use snin_sm::daemon::Failure;
 use snin_sm::daemon::cli::Cli;
 use snin_sm::daemon::kept::KeptFile;
@@ -20,6 +22,7 @@ use snin_sm::daemon::recording::Tape;
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{KeyPolicy, Settings, objection};
 use snin_sm::daemon::storage::Storage;
+use snin_sm::daemon::summary;
 use snin_sm::port::{Capture, Choice, Options, open};
 use snin_sm_core::Manager;
 use tracing::{error, warn};
@@ -47,6 +50,10 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let of_opensm = cli.opensm_conf.as_deref().map(opensm_conf::load).transpose()?;
     let (converted, keys, notes) =
         of_opensm.map_or_else(Default::default, |read| (Some(read.loaded), read.keys, read.notes));
+    if cli.dump_schema {
+        print(&format!("{:#}\n", Request::schema()))?;
+        return Ok(true);
+    }
     if cli.dump_config {
         for note in &notes {
             // A closed stderr is not worth failing for.
@@ -127,14 +134,14 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         daemon.run()?;
         return Ok(true);
     }
-    let summary = daemon.once()?;
+    let document = Document::of(daemon.once()?);
     if cli.json {
-        let text = serde_json::to_string_pretty(&summary).map_err(io::Error::from);
+        let text = serde_json::to_string_pretty(&document).map_err(io::Error::from);
         print(&(text.map_err(Failure::stdout())? + "\n"))?;
     } else {
-        print(&summary.to_string())?;
+        print(&summary::text(&document.answer))?;
     }
-    Ok(summary.healthy)
+    Ok(document.answer.healthy)
 }
 
 /// What systemd has prepared, where nothing else is wanted.

@@ -5,17 +5,20 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_daemon::control::Client;
-use snin_daemon::describer::Making;
 use snin_daemon::shared::Embedded;
 use snin_daemon::text;
 use snin_daemon::trouble::Trouble;
+use snin_protocol::operator::manager::{
+    ApplyConfiguration, ConfigurationApplied, ShowConfiguration, ShownConfiguration,
+};
 use snin_sm_core::Event;
 use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{Expected, Instruction};
 use tracing::{info, warn};
 
+use super::answering::{Answer, Refused, made};
 use super::configured::{behind, mark};
 use super::expected::parse;
 use super::failure::Failure;
@@ -28,6 +31,9 @@ use super::versions::{VersionLog, VersionLogError};
 /// What is in the store of versions, for who loses it.
 const HOLDS: &str =
     "every version of the expected configuration that was applied, so ports are not held to it";
+
+/// Why the cluster's service is not asked.
+const BUSY: &str = "too much waits for the cluster's service: try again";
 
 /// The versions.
 #[derive(Debug, Default)]
@@ -147,30 +153,34 @@ impl Versions {
 }
 
 impl Daemon {
-    /// None: it is answered when the cluster's service has it.
+    /// What became of a file that is to be the next version, as `by` wants it. None: the client is answered when
+    /// the cluster's service has it.
     pub(super) fn apply(
         &mut self,
         client: Client,
-        body: &Value,
+        by: String,
+        forced: bool,
         text: String,
         expected: Expected,
-    ) -> Result<Option<Value>, String> {
-        self.applicable(body, &expected)?;
-        let by = body["by"].as_str().unwrap_or("unknown").to_owned();
-        let forced = body["force"] == true;
+    ) -> Result<Option<Result<ConfigurationApplied, String>>, Failure> {
+        if !forced && let Err(why) = self.applicable(&expected) {
+            return Ok(Some(Err(why)));
+        }
         if let Some(sharing) = &self.outlets.sharing {
             let book = self.versions.book.clone();
-            return match sharing.ask(Job::Add { client, book, text, by, forced }) {
-                true => Ok(None),
-                false => Err("too much waits for the cluster's service: try again".to_owned()),
-            };
+            return Ok(match sharing.ask(Job::Add { client, book, text, by, forced }) {
+                true => None,
+                false => Some(Err(BUSY.to_owned())),
+            });
         }
-        self.versions.add(text, &by, forced).map_err(|error| error.to_string())?;
-        self.put_in_force(expected).map(Some).map_err(|error| error.to_string())
+        if let Err(error) = self.versions.add(text, &by, forced) {
+            return Ok(Some(Err(error.to_string())));
+        }
+        self.put_in_force(expected).map(|applied| Some(Ok(applied)))
     }
 
     /// The version that was taken last is enforced from now on.
-    fn put_in_force(&mut self, expected: Expected) -> Result<Value, Failure> {
+    fn put_in_force(&mut self, expected: Expected) -> Result<ConfigurationApplied, Failure> {
         let newest = self.versions.book.newest();
         let (version, by, forced) =
             newest.map_or((0, String::new(), false), |it| (it.version, it.by.clone(), it.forced));
@@ -181,29 +191,27 @@ impl Daemon {
         info!("expected configuration {version}, by {by}");
         self.outlets
             .notify("CONFIGURATION", json!({ "version": version, "by": by, "forced": forced }));
-        Ok(json!({ "version": version, "objections": objections, "enforced": enforced }))
+        Ok(ConfigurationApplied { version, objections, enforced })
     }
 
     /// What the cluster's service says of versions.
     pub(super) fn heed_versions(&mut self) -> Result<(), Failure> {
         while let Some(news) = self.outlets.sharing.as_ref().and_then(Sharing::next_news) {
-            let (client, answer) = match news {
-                News::Newest(book, text) => {
-                    // Where it is not taken that was said.
-                    drop(self.take_newest(book, text)?);
-                    continue;
+            match news {
+                // Where it is not taken that was said.
+                News::Newest(book, text) => drop(self.take_newest(book, text)?),
+                News::Added(client, added) => {
+                    let applied = match added {
+                        // It was read from a file here, so it is understood.
+                        Ok((book, text)) => self.take_newest(book, text)?,
+                        Err(why) => Err(why),
+                    };
+                    self.tell::<ApplyConfiguration>(client, applied);
                 }
-                News::Added(client, Ok((book, text))) => {
-                    // It was read from a file here, so it is understood.
-                    (client, self.take_newest(book, text)?)
+                News::Text(client, found) => {
+                    let shown = found.map(|(version, text)| ShownConfiguration { version, text });
+                    self.tell::<ShowConfiguration>(client, shown);
                 }
-                News::Text(client, Ok((version, text))) => (client, Ok(shown(version, &text))),
-                News::Added(client, Err(why)) | News::Text(client, Err(why)) => (client, Err(why)),
-            };
-            let Some(control) = &mut self.outlets.control else { continue };
-            match answer {
-                Ok(answer) => control.answer(client, &answer),
-                Err(why) => control.refuse(client, &why),
             }
         }
         Ok(())
@@ -215,7 +223,7 @@ impl Daemon {
         &mut self,
         book: VersionLog,
         text: String,
-    ) -> Result<Result<Value, String>, Failure> {
+    ) -> Result<Result<ConfigurationApplied, String>, Failure> {
         let version = book.newest().map_or(0, |newest| newest.version);
         if book.is_as(&self.versions.book) {
             return Ok(Err(format!("version {version} is in force already")));
@@ -232,41 +240,32 @@ impl Daemon {
         }
     }
 
-    /// What makes the text of a version that is kept here; `None` where the cluster's service may have it.
-    pub(super) fn show_kept(&self, body: &Value) -> Option<Result<Making, String>> {
-        let version = self.wanted(body);
-        let as_lines = body["lines"] == true;
+    /// What makes the text of a version that is kept here; the cluster's service may have another.
+    pub(super) fn show_version(
+        &self,
+        client: Client,
+        asked: ShowConfiguration,
+    ) -> Result<Answer, Refused> {
+        let version = asked.version.unwrap_or_else(|| self.versions.version());
         match (self.versions.text(version), &self.outlets.sharing) {
             (Ok(text), _) => {
-                let seen = as_lines.then(|| self.manager.seen());
-                Some(Ok(Box::new(move || {
+                let seen = asked.lines.then(|| self.manager.seen());
+                Ok(made(asked, move |_| {
                     let text = match seen {
                         Some(seen) => lines::write(&parse(&text, "the version")?, &behind(&seen)),
                         None => text,
                     };
-                    Ok(shown(version, &text))
-                })))
+                    Ok(ShownConfiguration { version, text })
+                }))
             }
-            (Err(VersionLogError::Unknown(_)), Some(_)) => None,
-            (Err(error), _) => Some(Err(error.to_string())),
+            (Err(VersionLogError::Unknown(_)), Some(sharing)) => {
+                let book = self.versions.book.clone();
+                match sharing.ask(Job::Text { client, book, version }) {
+                    true => Ok(Answer::Later),
+                    false => Err(BUSY.into()),
+                }
+            }
+            (Err(error), _) => Err(error.to_string().into()),
         }
     }
-
-    /// Asks the cluster's service for a version that is not kept here.
-    pub(super) fn ask_cluster_for(&self, client: Client, body: &Value) -> Result<(), String> {
-        let sharing = self.outlets.sharing.as_ref().ok_or("no cluster's service is set")?;
-        let (book, version) = (self.versions.book.clone(), self.wanted(body));
-        match sharing.ask(Job::Text { client, book, version }) {
-            true => Ok(()),
-            false => Err("too much waits for the cluster's service: try again".to_owned()),
-        }
-    }
-
-    fn wanted(&self, body: &Value) -> u64 {
-        body["version"].as_u64().unwrap_or_else(|| self.versions.version())
-    }
-}
-
-fn shown(version: u64, text: &str) -> Value {
-    json!({ "version": version, "text": text })
 }

@@ -81,6 +81,9 @@ pub struct Cli {
     /// Print every option of OpenSM's and what it comes to, as a table in Markdown, and do nothing else
     #[arg(long)]
     pub dump_opensm_options: bool,
+    /// Print JSON Schema of what operators may ask and what is answered, and do nothing else
+    #[arg(long, conflicts_with = "dump_config")]
+    pub dump_schema: bool,
 }
 
 impl Cli {

@@ -8,31 +8,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-use snin_daemon::control::Request;
-use snin_daemon::describer::Making;
+use serde_json::json;
 use snin_daemon::store;
 use snin_fabric::{Guid, PortNum};
+use snin_protocol::operator::manager::{
+    ApplyConfiguration, CheckConfiguration, CompareConfiguration, Difference, Differences,
+    LearnConfiguration, LearntConfiguration, Objections, Port, PortState, Ports, PortsTold,
+};
 use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{
-    Action, Consent, Difference, Expected, ExpectedSwitch, Instruction, Limits, Mark, Mode,
-    PortReport, Seen, check, differences, learn,
+    Action, Consent, Expected, ExpectedSwitch, Instruction, Limits, Mark, Mode, PortReport, Seen,
+    check, differences, learn,
 };
 use snin_sm_core::database::Place;
 use snin_sm_core::{Event, Manager};
 use tracing::{info, warn};
 
+use super::answering::{Answer, Refused, made};
 use super::applying::Versions;
 use super::expected::write;
 use super::failure::Failure;
 use super::lines;
+use super::reading::{FileRequest, Purpose};
 use super::run::Daemon;
 use super::settings::{ConsentFrom, Settings};
-
-/// The commands that are about the expected configuration.
-pub(super) const COMMANDS: &str = "config-learn, config-show, config-diff, config-check, config-apply, \
-                                   config-history, port-status, port-test, port-release, port-quarantine, \
-                                   port-phase-out or port-phase-in";
 
 impl Daemon {
     /// Takes what the settings say of the expected configuration, before the manager starts.
@@ -110,20 +109,10 @@ impl Daemon {
         self.outlets.notify("PORT", told);
     }
 
-    /// Answers a command about the expected configuration; none: later.
-    pub(super) fn answer_configuration(
-        &mut self,
-        request: &Request,
-    ) -> Result<Option<Value>, String> {
-        let body = &request.body;
-        match request.command.as_str() {
-            "config-show" => self.ask_cluster_for(request.client, body).map(|()| None),
-            "config-check" | "config-apply" => self.reading.ask(request).map(|()| None),
-            "config-diff" if body.get("file").is_some_and(|file| !file.is_null()) => {
-                self.reading.ask(request).map(|()| None)
-            }
-            command => self.answer_at_once(command, body).map(Some),
-        }
+    /// Has a file read; its client hears what came of it.
+    pub(super) fn read_file(&self, request: FileRequest) -> Result<Answer, Refused> {
+        self.reading.ask(request)?;
+        Ok(Answer::Later)
     }
 
     /// Answers requests whose files were read.
@@ -131,91 +120,69 @@ impl Daemon {
         while let Some((request, understood)) =
             self.reading.next().map_err(Failure::system("a thread"))?
         {
-            let answer = match understood {
-                Ok((text, expected)) => self.answer_with(&request, text, expected).transpose(),
-                Err(why) => Some(Err(why)),
-            };
-            let (Some(answer), Some(control)) = (answer, &mut self.outlets.control) else {
-                continue;
-            };
-            match answer {
-                Ok(answer) => control.answer(request.client, &answer),
-                Err(why) => control.refuse(request.client, &why),
+            let FileRequest { client, purpose, .. } = request;
+            match purpose {
+                Purpose::Compare => {
+                    let told = understood.map(|(_, expected)| self.differences(&expected));
+                    self.tell::<CompareConfiguration>(client, told);
+                }
+                Purpose::Check => {
+                    let told = understood
+                        .map(|(_, expected)| Objections { objections: self.objections(&expected) });
+                    self.tell::<CheckConfiguration>(client, told);
+                }
+                Purpose::Apply { by, forced } => {
+                    let applied = match understood {
+                        Ok((text, expected)) => self.apply(client, by, forced, text, expected)?,
+                        Err(why) => Some(Err(why)),
+                    };
+                    if let Some(told) = applied {
+                        self.tell::<ApplyConfiguration>(client, told);
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    /// Answers a request about a file, now that it is read; none: later.
-    fn answer_with(
-        &mut self,
-        request: &Request,
-        text: String,
-        expected: Expected,
-    ) -> Result<Option<Value>, String> {
-        match request.command.as_str() {
-            "config-apply" => self.apply(request.client, &request.body, text, expected),
-            "config-check" => Ok(Some(json!({ "objections": self.objections(&expected) }))),
-            _ => Ok(Some(self.difference(&expected))),
-        }
-    }
-
     /// What makes the text of what there is now.
-    pub(super) fn learn(&self, body: &Value) -> Result<Making, String> {
+    pub(super) fn learn(&self, asked: LearnConfiguration) -> Result<Answer, Refused> {
         let seen = self.manager.seen();
         if seen.switches.is_empty() {
-            return Err("no switch was discovered yet".to_owned());
+            return Err("no switch was discovered yet".into());
         }
-        let mode = if body["test"] == true { Mode::Test } else { Mode::Enabled };
-        let spares = (body["spares"] == true).then_some(Mode::Disabled);
-        let as_lines = body["lines"] == true;
-        Ok(Box::new(move || {
-            let learnt = learn(&seen, mode, spares);
-            let text = match as_lines {
+        Ok(made(asked, move |asked| {
+            let mode = if asked.test { Mode::Test } else { Mode::Enabled };
+            let learnt = learn(&seen, mode, asked.spares.then_some(Mode::Disabled));
+            let text = match asked.lines {
                 true => lines::write(&learnt, &behind(&seen)),
                 false => write(&learnt, &seen),
             };
-            Ok(json!({ "text": text }))
+            Ok(LearntConfiguration { text })
         }))
     }
 
-    fn difference(&self, expected: &Expected) -> Value {
-        let differences = differences(expected, &self.manager.seen());
-        let told: Vec<Value> = differences.iter().map(told).collect();
-        json!({ "differences": told })
+    pub(super) fn differences(&self, expected: &Expected) -> Differences {
+        let found = differences(expected, &self.manager.seen());
+        let told = found.iter().map(|difference| {
+            let (guid, port) = difference.place;
+            let at = difference.at.clone();
+            Difference { at, guid, port: port.0, what: difference.to_string() }
+        });
+        Differences { differences: told.collect() }
     }
 
-    fn answer_at_once(&mut self, command: &str, body: &Value) -> Result<Value, String> {
-        match command {
-            "config-history" => Ok(json!({ "versions": self.versions.book.history() })),
-            "config-diff" => Ok(self.difference(&*in_force(&self.manager)?)),
-            "port-status" => {
-                let ports = self.manager.configuration().status().map(|port| {
-                    let ((guid, num), mode) = (port.place, port.mode.name());
-                    json!({
-                        "at": port.at, "guid": guid.to_string(), "port": num.0, "expected": mode,
-                        "state": port.state, "why": port.why,
-                    })
-                });
-                let ports = ports.filter(|port| body["all"] == true || port["state"] != "ok");
-                let enforced = self.manager.configuration().enforces(self.clock.now());
-                Ok(json!({
-                    "version": self.versions.version(), "enforced": enforced,
-                    "ports": ports.collect::<Vec<_>>(),
-                }))
-            }
-            "port-release" => self.of_port(body, Instruction::Release),
-            "port-test" => self.of_port(body, Instruction::Test),
-            "port-quarantine" => {
-                let why = body["why"].as_str().unwrap_or_default();
-                self.of_port(body, |place| Instruction::Quarantine(place, why.to_owned()))
-            }
-            "port-phase-out" => {
-                let why = body["why"].as_str().unwrap_or_default();
-                self.of_port(body, |place| Instruction::PhaseOut(place, why.to_owned()))
-            }
-            "port-phase-in" => self.of_port(body, Instruction::PhaseIn),
-            other => Err(format!("no command {other:.40}: {COMMANDS}")),
+    /// How expected ports are; without `all` those that are not as they should be.
+    pub(super) fn ports(&self, all: bool) -> Ports {
+        let ports = self.manager.configuration().status().map(|port| {
+            let (guid, num) = port.place;
+            let expected = port.mode.name().to_owned();
+            Port { at: port.at, guid, port: num.0, expected, state: port.state, why: port.why }
+        });
+        Ports {
+            version: self.versions.version(),
+            enforced: self.manager.configuration().enforces(self.clock.now()),
+            ports: ports.filter(|port| all || port.state != PortState::Ok).collect(),
         }
     }
 
@@ -224,10 +191,7 @@ impl Daemon {
     }
 
     /// Whether what a file expects may be applied.
-    pub(super) fn applicable(&self, body: &Value, expected: &Expected) -> Result<(), String> {
-        if body["force"] == true {
-            return Ok(());
-        }
+    pub(super) fn applicable(&self, expected: &Expected) -> Result<(), String> {
         if self.manager.seen().switches.is_empty() {
             let why = "no switch was discovered here, so nothing can be checked";
             return Err(format!("{why}: --force applies it nevertheless"));
@@ -241,17 +205,17 @@ impl Daemon {
         Err(format!("{first}{more}: --force applies it nevertheless"))
     }
 
-    fn of_port(
+    /// Has something done to the expected ports of this name.
+    pub(super) fn instruct_ports(
         &mut self,
-        body: &Value,
+        named: &str,
         instruction: impl Fn(Place) -> Instruction,
-    ) -> Result<Value, String> {
-        let named = body["port"].as_str().ok_or("`port` is a text such as leaf3/20 or leaf3")?;
+    ) -> Result<PortsTold, Refused> {
         let places = places(&*in_force(&self.manager)?, named)?;
         for &place in &places {
-            self.instruct(instruction(place)).map_err(|error| error.to_string())?;
+            self.instruct(instruction(place))?;
         }
-        Ok(json!({ "port": named, "ports": places.len() }))
+        Ok(PortsTold { port: named.to_owned(), ports: places.len() })
     }
 }
 
@@ -277,17 +241,10 @@ pub(super) fn mark(line: &str) -> Option<Instruction> {
     }
 }
 
-fn in_force(manager: &Manager) -> Result<Arc<Expected>, String> {
+/// What is expected.
+pub(super) fn in_force(manager: &Manager) -> Result<Arc<Expected>, String> {
     let expected = manager.configuration().expected();
     expected.cloned().ok_or_else(|| "nothing is expected: `snin config apply` says what".to_owned())
-}
-
-fn told(difference: &Difference) -> Value {
-    let (guid, port) = difference.place;
-    json!({
-        "at": difference.at, "guid": guid.to_string(), "port": port.0,
-        "what": difference.to_string(),
-    })
 }
 
 /// The expected ports of this name: `leaf3/20`, or all of `leaf3`; a switch may be named by its GUID.

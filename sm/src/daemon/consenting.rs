@@ -7,10 +7,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_daemon::session::Files;
 use snin_daemon::shared::{Cluster, SharedError, cluster};
 use snin_daemon::watch::Watch;
+use snin_protocol::operator::manager;
 use snin_sm_core::cluster::{Answer, Ask, ClusterEvent, Entry, Verdict};
 use tracing::{info, warn};
 
@@ -137,25 +138,24 @@ impl Daemon {
             Verdict::Granted | Verdict::Other(_) => info!("{verdict}"),
             _ => warn!("{verdict}"),
         }
-        let told = json!({ "verdict": verdict.name(), "why": verdict.to_string() });
+        let told = json!({ "verdict": verdict.word(), "why": verdict.to_string() });
         self.outlets.notify("CONSENT", told);
     }
 
     /// What the cluster's service holds for managers, and what that means for this one.
-    pub(super) fn cluster(&self) -> Result<Value, String> {
+    pub(super) fn cluster(&self) -> Result<manager::Cluster, String> {
         let cluster =
             self.manager.cluster().ok_or("no cluster is configured: `cluster` is unset")?;
         let verdict = cluster.verdict(self.clock.now());
         let entries = cluster.entries().cloned().unwrap_or_default();
         let managers = entries.managers.iter();
-        let managers = managers.map(|(guid, said)| (guid.to_string(), json!(said.to_string())));
-        let barred = entries.barred.iter().map(|(guid, why)| (guid.to_string(), json!(why)));
-        Ok(json!({
-            "verdict": verdict.name(), "why": verdict.to_string(),
-            "chosen": entries.chosen.map(|(guid, _)| guid.to_string()),
-            "expected": entries.newest,
-            "managers": managers.collect::<serde_json::Map<_, _>>(),
-            "barred": barred.collect::<serde_json::Map<_, _>>(),
-        }))
+        Ok(manager::Cluster {
+            verdict: verdict.word(),
+            why: verdict.to_string(),
+            chosen: entries.chosen.map(|(guid, _)| guid),
+            expected: entries.newest,
+            managers: managers.map(|(&guid, said)| (guid, said.to_string())).collect(),
+            barred: entries.barred,
+        })
     }
 }

@@ -3,24 +3,25 @@
 
 use snin_daemon::metrics::{Labels, Page};
 use snin_mad::{Class, Method, attribute};
+use snin_protocol::operator::manager::{State, Status};
 
 use super::demultiplexer::DropReason;
 use super::run::Daemon;
-use super::summary::{FaultKind, Summary};
+use super::summary::{self, FaultKind};
 use snin_sm_core::database::{Groups, Members, Services, Subscriptions};
 use snin_sm_core::error::Dropped;
 
 /// Everything, now.
-pub(super) fn page(daemon: &Daemon, summary: &Summary) -> String {
+pub(super) fn page(daemon: &Daemon, status: &Status) -> String {
     let mut page = Page::new();
-    subnet(&mut page, daemon, summary);
+    subnet(&mut page, daemon, status);
     traffic(&mut page, daemon);
     administration(&mut page, daemon);
-    sweeps(&mut page, daemon, summary);
+    sweeps(&mut page, daemon, status);
     page.encode()
 }
 
-fn subnet(page: &mut Page, daemon: &Daemon, summary: &Summary) {
+fn subnet(page: &mut Page, daemon: &Daemon, status: &Status) {
     let info = daemon.wire.port().info();
     let labels = vec![
         ("local_guid", info.guid.to_string()),
@@ -29,32 +30,31 @@ fn subnet(page: &mut Page, daemon: &Daemon, summary: &Summary) {
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     page.gauges("snin_sm_info", "The manager's port", [(labels, 1.0)]);
-    let states = ["notactive", "discovering", "standby", "master"];
-    let states =
-        states.map(|state| (vec![("state", state.to_owned())], one(summary.state == state)));
+    let states = State::ALL
+        .map(|state| (vec![("state", state.name().to_owned())], one(status.state == state)));
     page.gauges("snin_sm_state", "1 for what the manager is", states);
     page.gauge(
         "snin_sm_up",
         "Whether the subnet is up by this manager",
-        one(summary.subnet.is_some()),
+        one(status.subnet.is_some()),
     );
     page.gauge(
         "snin_sm_missing",
         "Things that are not as they should be",
-        summary.missing.len() as f64,
+        status.missing.len() as f64,
     );
-    page.gauge("snin_sm_gone", "Cables that were there", summary.gone.len() as f64);
+    page.gauge("snin_sm_gone", "Cables that were there", status.gone.len() as f64);
     page.gauge(
         "snin_sm_rivals",
         "Masters with another sm_key, beside which nothing is written",
-        summary.rivals as f64,
+        status.rivals as f64,
     );
     page.gauge(
         "snin_sm_partitions_refused",
         "Whether the file of partitions was refused when it was last read",
-        one(summary.partitions_refused.is_some()),
+        one(status.partitions_refused.is_some()),
     );
-    let faults = summary.faults();
+    let faults = summary::faults(status);
     let faults = FaultKind::ALL.map(|(kind, name)| {
         let count = faults.iter().filter(|fault| fault.kind == kind).count();
         (vec![("kind", name.to_owned())], count as f64)
@@ -66,8 +66,8 @@ fn subnet(page: &mut Page, daemon: &Daemon, summary: &Summary) {
     if let Some(credentials) = &daemon.outlets.credentials {
         credentials.export("snin_sm", page);
     }
-    page.gauge("snin_sm_other_managers", "Other managers known", summary.managers.len() as f64);
-    if let Some(subnet) = &summary.subnet {
+    page.gauge("snin_sm_other_managers", "Other managers known", status.managers.len() as f64);
+    if let Some(subnet) = &status.subnet {
         page.gauge(
             "snin_sm_view_version",
             "The version of the published view",
@@ -152,7 +152,7 @@ fn administration(page: &mut Page, daemon: &Daemon) {
     page.gauges("snin_sm_sa_records", "Records that hosts made", rows);
 }
 
-fn sweeps(page: &mut Page, daemon: &Daemon, summary: &Summary) {
+fn sweeps(page: &mut Page, daemon: &Daemon, status: &Status) {
     let metrics = daemon.manager.metrics();
     let sweeps = [
         ("full", metrics.full_sweeps),
@@ -171,7 +171,7 @@ fn sweeps(page: &mut Page, daemon: &Daemon, summary: &Summary) {
     page.counter("snin_sm_lft_blocks_written", "Table blocks written", metrics.blocks_written);
     page.counter("snin_sm_views", "Views published", metrics.views);
     page.counter("snin_sm_events", "Events told", daemon.outlets.journal.seq());
-    let (stored, failures) = (summary.not_stored.is_none(), summary.storage_failures);
+    let (stored, failures) = (status.not_stored.is_none(), status.storage_failures);
     page.gauge(
         "snin_sm_stored",
         "Whether what has to survive a restart is on the disk",

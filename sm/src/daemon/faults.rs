@@ -8,7 +8,7 @@ use snin_protocol::Time;
 use tracing::info;
 
 use super::run::Daemon;
-use super::summary::Fault;
+use super::summary::{self, Fault};
 
 /// The time between two looks.
 const EVERY: Time = Time::secs(1);
@@ -76,7 +76,7 @@ impl Daemon {
         if now < self.faults.next_look() {
             return;
         }
-        let found = self.summary().faults().into_iter().collect();
+        let found = summary::faults(&self.status()).into_iter().collect();
         for news in self.faults.look(found, now) {
             match news {
                 News::Began(Fault { kind, what }) => {

@@ -5,31 +5,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use serde::Serialize;
 use snin_fabric::check::load::load;
 use snin_fabric::{NodeIndex, PortIndex};
+use snin_protocol::operator::manager::LinkLoads;
 
 use snin_sm_core::FabricView;
 
-/// Pairs of hosts on links between switches, if every host sends to every other one's base address.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct LinkLoads {
-    /// On the most loaded link.
-    pub most: u64,
-    /// On average over all links.
-    pub mean: f64,
-    /// Pairs whose route does not arrive.
-    pub lost: u64,
-}
-
-impl LinkLoads {
-    fn of(view: &FabricView) -> Self {
-        let hosts = view.routing().hosts.iter().map(|(_, host)| (host.port, host.switch));
-        let hosts: Vec<(PortIndex, NodeIndex)> = hosts.collect();
-        let tables = &view.routing().tables;
-        let report = load(view.topology(), view.addresses(), tables, &hosts, (0, 0));
-        Self { most: report.most, mean: report.mean, lost: report.lost }
-    }
+fn count(view: &FabricView) -> LinkLoads {
+    let hosts = view.routing().hosts.iter().map(|(_, host)| (host.port, host.switch));
+    let hosts: Vec<(PortIndex, NodeIndex)> = hosts.collect();
+    let tables = &view.routing().tables;
+    let report = load(view.topology(), view.addresses(), tables, &hosts, (0, 0));
+    LinkLoads { most: report.most, mean: report.mean, lost: report.lost }
 }
 
 /// A thread that counts for the newest view. It ends after the value, when it has counted.
@@ -51,7 +38,7 @@ impl Loads {
             while let Ok(view) = next.recv() {
                 // What is out of date already need not be counted.
                 let view = next.try_iter().last().unwrap_or(view);
-                if tell.send((view.version(), LinkLoads::of(&view))).is_err() {
+                if tell.send((view.version(), count(&view))).is_err() {
                     break;
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_daemon::group::SocketGroup;
 use snin_daemon::session::{Address, Call, Callers, Limits, Listen, Peer, Post, Received};
 use snin_daemon::watch::Watch;
@@ -10,6 +10,7 @@ use snin_fabric::Guid;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::Role;
 use snin_protocol::mirror::{FromMaster, FromStandby, MAX_LINES, WINDOW};
+use snin_protocol::operator::manager::Mirror;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput, MirrorReport, MirrorState};
 use tracing::{error, info, warn};
 
@@ -189,10 +190,13 @@ impl Daemon {
     }
 
     /// How far mirrors are: `mirrors` of the manager with this GUID, as this one knows it.
-    pub(super) fn mirror_of(&self, guid: Guid) -> Value {
+    pub(super) fn mirror_of(&self, guid: Guid) -> Option<Mirror> {
         let state = self.manager.mirrors().into_iter().find(|state| state.other == guid);
-        state.map_or(Value::Null, |MirrorState { follows, whole, behind, differ, .. }| {
-            json!({ "follows": follows, "whole": whole, "behind": behind, "differ": differ })
+        state.map(|MirrorState { follows, whole, behind, differ, .. }| Mirror {
+            follows,
+            whole,
+            behind,
+            differ,
         })
     }
 }

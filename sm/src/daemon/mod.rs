@@ -17,7 +17,8 @@
 //! | [`sharing`] | and in the cluster's service, where every manager has the newest |
 //! | [`outlets`] | where it tells what happens, and where it is asked |
 //! | `tell` | what it tells |
-//! | `requests` | what it answers |
+//! | `requests` | what operators ask, and what it answers |
+//! | `answering` | how an answer goes out: at once, beside the loop, or when something is done |
 //! | `exported` | what `/metrics` says |
 //! | [`activity`] | what one time of being busy came to |
 //! | [`dumps`] | tables as files |
@@ -60,6 +61,7 @@ pub mod versions;
 pub mod views;
 pub mod wire;
 
+mod answering;
 mod exported;
 mod faults;
 mod lines;

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use snin_daemon::control::Request;
+use snin_daemon::control::Client;
 use snin_daemon::text::{self, TextError};
 use snin_daemon::worker::Worker;
 use snin_sm_core::configuration::Expected;
@@ -23,23 +23,49 @@ const WAITING: usize = 4;
 /// A file's text, and what it expects; or why there is none.
 pub(super) type Understood = Result<(String, Expected), String>;
 
+/// What is done with a file.
+pub(super) enum Purpose {
+    /// The fabric is compared with it.
+    Compare,
+    /// It is said what speaks against it.
+    Check,
+    /// It is enforced from now on.
+    Apply {
+        /// Who applies it.
+        by: String,
+        /// Even where it cuts the fabric.
+        forced: bool,
+    },
+}
+
+/// A file that somebody names.
+pub(super) struct FileRequest {
+    /// Who is answered.
+    pub(super) client: Client,
+    /// The user whose process asks; none where that is not known.
+    pub(super) user: Option<u32>,
+    /// Its path.
+    pub(super) file: String,
+    /// What for.
+    pub(super) purpose: Purpose,
+}
+
 /// See the module's documentation.
-pub(super) struct Reading(Worker<(Request, String), (Request, Understood)>);
+pub(super) struct Reading(Worker<FileRequest, (FileRequest, Understood)>);
 
 impl Reading {
     pub(super) fn start() -> io::Result<Self> {
-        let work = |(request, file): (Request, String)| {
-            let understood = read(&file, request.user);
+        let work = |request: FileRequest| {
+            let understood = read(&request.file, request.user);
             Some((request, understood))
         };
         Ok(Self(Worker::start("files", WAITING, work)?))
     }
 
-    /// Has the file read that the request names.
-    pub(super) fn ask(&self, request: &Request) -> Result<(), String> {
-        let file = request.body["file"].as_str().ok_or("`file` is a path")?.to_owned();
+    /// Has a file read.
+    pub(super) fn ask(&self, request: FileRequest) -> Result<(), String> {
         let busy = |_| "too many files wait to be read: try again".to_owned();
-        self.0.give((request.clone(), file)).map_err(busy)
+        self.0.give(request).map_err(busy)
     }
 
     /// Becomes readable when [`next`](Self::next) has something.
@@ -48,7 +74,7 @@ impl Reading {
     }
 
     /// What came of a request, if something did.
-    pub(super) fn next(&self) -> io::Result<Option<(Request, Understood)>> {
+    pub(super) fn next(&self) -> io::Result<Option<(FileRequest, Understood)>> {
         self.0.next()
     }
 }

@@ -6,9 +6,10 @@ use snin_daemon::trouble::News;
 use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
+use snin_protocol::operator::manager::{Activity, DisableManager, ManagerTold, Sweep};
 use tracing::{error, info, warn};
 
-use super::activity::Activity;
+use super::activity::{between, is_quiet};
 use super::run::Daemon;
 use snin_sm_core::Report;
 use snin_sm_core::control::{Control, Outcome};
@@ -105,8 +106,8 @@ impl Daemon {
             warn!("missing: {missing}");
         }
         (self.told.up, self.told.missing, self.told.trouble) = (true, missing, None);
-        let summary = self.summary();
-        let Some(subnet) = &summary.subnet else { return };
+        let status = self.status();
+        let Some(subnet) = &status.subnet else { return };
         let told = json!({
             "version": version,
             "nodes": subnet.nodes,
@@ -114,7 +115,7 @@ impl Daemon {
             "hosts": subnet.hosts,
             "trees": subnet.trees,
             "lmc": subnet.lmc,
-            "missing": summary.missing,
+            "missing": status.missing,
         });
         self.outlets.notify("SUBNET_UP", told);
         let text = format!(
@@ -123,7 +124,7 @@ impl Daemon {
             subnet.hosts,
             subnet.trees,
             subnet.lmc,
-            summary.missing.len()
+            status.missing.len()
         );
         info!(version, "{text}");
         service::status(&text);
@@ -181,18 +182,19 @@ impl Daemon {
 
     /// Tells the sender of an instruction to a manager what became of it.
     fn instructed(&mut self, to: Guid, control: Control, outcome: Outcome) {
-        let told = control.name();
-        info!(%to, "{told}: {outcome}");
-        let answer = json!({ "to": to.to_string(), "told": told, "outcome": outcome.to_string() });
-        self.outlets.notify("SM_TOLD", answer.clone());
+        let name = control.name();
+        info!(%to, "{name}: {outcome}");
+        let told = ManagerTold { to, told: name.to_owned(), outcome: outcome.to_string() };
+        self.outlets.notify("SM_TOLD", serde_json::to_value(&told).unwrap_or_default());
         let asked =
             self.instructions.iter().position(|(guid, asked, _)| (*guid, *asked) == (to, control));
         let Some((.., client)) = asked.map(|at| self.instructions.remove(at)) else { return };
-        let Some(socket) = &mut self.outlets.control else { return };
-        match outcome {
-            Outcome::Taken => socket.answer(client, &answer),
-            _ => socket.refuse(client, &format!("{told} to {to}: {outcome}")),
-        }
+        let answer = match outcome {
+            Outcome::Taken => Ok(told),
+            _ => Err(format!("{name} to {to}: {outcome}")),
+        };
+        // What any of the three instructions is answered.
+        self.tell::<DisableManager>(client, answer);
     }
 
     /// When nothing is left to be done: says so to the log, to systemd and to clients that asked for a sweep.
@@ -205,23 +207,22 @@ impl Daemon {
         let Some(began) = self.busy_since.take() else { return };
         let metrics = self.manager.metrics();
         let lasted = self.clock.now() - began;
-        let activity = Activity::between(&self.counted, metrics, lasted);
+        let activity = between(&self.counted, metrics, lasted);
         self.counted = metrics.clone();
         self.durations.observe(activity.seconds);
         if !self.ready {
             self.ready = true;
             service::ready("the first sweep is done");
         }
-        let told = serde_json::to_value(&activity).unwrap_or_default();
-        if !activity.is_quiet() {
+        if !is_quiet(&activity) {
             let Activity { kind, seconds, smps, lft_blocks, .. } = activity;
-            info!("{kind} sweep: {smps} SMPs, {lft_blocks} table blocks, {:.1} ms", seconds * 1e3);
-            self.outlets.notify("SWEEP_DONE", told.clone());
+            let (kind, millis) = (kind.name(), seconds * 1e3);
+            info!("{kind} sweep: {smps} SMPs, {lft_blocks} table blocks, {millis:.1} ms");
+            let told = serde_json::to_value(&activity).unwrap_or_default();
+            self.outlets.notify("SWEEP_DONE", told);
         }
-        if let Some(control) = &mut self.outlets.control {
-            for client in std::mem::take(&mut self.waiting) {
-                control.answer(client, &told);
-            }
+        for client in std::mem::take(&mut self.waiting) {
+            self.tell::<Sweep>(client, Ok(activity.clone()));
         }
     }
 }

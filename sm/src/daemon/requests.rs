@@ -1,224 +1,235 @@
-//! Answers to `snin sm` and to scrapers of metrics.
+//! Answers to `snin sm`, `snin config`, `snin port` and to scrapers of metrics. What may be asked, and what is
+//! answered: [`snin_protocol::operator::manager`].
 //!
-//! | command | answer |
-//! |---|---|
-//! | `status` | a [`Summary`](super::summary::Summary) |
-//! | `sweep` | reads partitions again, looks at all; an [`Activity`](super::activity::Activity) when it is done |
-//! | `rotate-keys` | gives every port another M_Key, where they are generated; answers as `sweep` does |
-//! | `managers` | every subnet manager that is known, this one first: what it is, and why |
-//! | `disable`, `standby`, `discover` | tells the manager with GUID `to` so; what became of it |
-//! | `cluster` | what the cluster's service holds for managers, and whether this one may enforce |
-//! | `priority` | this manager has the priority `value` from now on, until it is started again |
-//! | `health` | the node with GUID `node` has joined or left: it is looked at |
-//! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
-//! | `database` | the subnet database as a file, its subnet called `name`; with `secrets`, for root, M_Keys too |
-//! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
-//! | `config-...`, `port-...` | what is expected, and how ports are: see [`configured`](super::configured) |
-//! | `events` | the events after number `since`; with `follow` every later one, as a line |
-//!
-//! What is long is made by [`describer`], beside the loop: `dump`, `database`, `lfts`, and versions of what is
-//! expected.
+//! What is long is made by [`describer`](snin_daemon::describer), beside the loop: `dump`, `database`, `lfts`, and
+//! versions of what is expected.
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-use snin_daemon::control::{Client, Request};
-use snin_daemon::describer::{self, Making};
+use snin_daemon::control::Client;
 use snin_daemon::http::Wanted;
 use snin_fabric::{Guid, NodeIndex, dump, ibnet};
 use snin_mad::SmState;
 use snin_protocol::Time;
+use snin_protocol::operator::manager::{
+    ApplyConfiguration, Database, DisableManager, Dump, GetDatabase, GetEvents,
+    HaveManagerDiscover, HealthReported, History, Manager, Managers, PhasePortOut, QuarantinePort,
+    Request, StandManagerBy, Switch, SwitchTable, Tables,
+};
+use snin_protocol::operator::{Event as Happened, Events};
 
+use super::answering::{Answer, Refused, made, said};
+use super::configured::in_force;
 use super::exported::page;
 use super::failure::Failure;
-use super::reading::is_trusted;
+use super::reading::{FileRequest, Purpose, is_trusted};
 use super::run::Daemon;
+use super::summary::{self, state_of};
+use snin_sm_core::configuration::Instruction;
 use snin_sm_core::control::Control;
 use snin_sm_core::events::Event;
 use snin_sm_core::mastership::Standing;
 use snin_sm_core::{FabricView, merge};
 
-const COMMANDS: &str = "status, sweep, rotate-keys, managers, disable, standby, discover, cluster, priority, \
-                        health, dump, database, lfts, events, config-... or port-...";
 /// Instructions to other managers that are under way at one time.
 const MOST_INSTRUCTIONS: usize = 64;
+/// The highest priority of a manager.
+const HIGHEST: u8 = 15;
 
 impl Daemon {
+    /// Answers what is asked at the control socket and by HTTP.
     pub(super) fn serve(&mut self) -> Result<(), Failure> {
         let control = self.outlets.control.as_mut();
         for request in control.map_or_else(Vec::new, |control| control.work()) {
-            let long = self.long_answer(&request);
-            let Some(control) = &mut self.outlets.control else { continue };
-            match long {
-                Some(Ok(making)) => {
-                    self.outlets.describer.ask(
-                        describer::Client::Socket(request.client),
-                        making,
-                        control,
-                    );
-                }
-                Some(Err(why)) => control.refuse(request.client, &why),
-                None => self.answer(&request)?,
-            }
+            let answer = match Request::parse(&request.command, request.keys()) {
+                Ok(asked) => self.answer(request.client, request.user, asked),
+                Err(why) => Err(why.into()),
+            };
+            self.respond(request.client, answer)?;
         }
         if let Some(control) = &mut self.outlets.control {
             self.outlets.describer.work(control);
         }
         let server = self.outlets.server.as_mut();
         for asked in server.map_or_else(Vec::new, |server| server.work()) {
-            let summary = self.summary();
+            let status = self.status();
             if asked.wanted == Wanted::Metrics {
-                asked.metrics(page(self, &summary));
+                asked.metrics(page(self, &status));
             } else {
-                let (works, line) = summary.health();
+                let (works, line) = summary::health(&status);
                 asked.health(works, &line);
             }
         }
         Ok(())
     }
 
-    fn answer(&mut self, request: &Request) -> Result<(), Failure> {
-        let client = request.client;
-        let answer = match request.command.as_str() {
-            "sweep" | "rotate-keys" if !self.manages() => Err(self.not_master()),
-            "sweep" | "rotate-keys" if !self.manager.noticed().1.is_empty() => {
-                let rival = &self.manager.noticed().1[0];
-                Err(format!(
-                    "{rival}, with another sm_key: nothing is written until one of the two ends"
-                ))
+    /// What a client, a process of `user`, is answered.
+    fn answer(
+        &mut self,
+        client: Client,
+        user: Option<u32>,
+        asked: Request,
+    ) -> Result<Answer, Refused> {
+        let of_file = |file: String, purpose: Purpose| FileRequest { client, user, file, purpose };
+        match asked {
+            Request::GetStatus(asked) => said(&asked, self.status()),
+            Request::Sweep(_) => self.sweep(client),
+            Request::RotateKeys(_) => self.rotate_keys(client),
+            Request::ReportHealth(asked) => {
+                self.feed(Event::Health(asked.node))?;
+                said(&asked, HealthReported { node: asked.node })
             }
-            "sweep" => {
-                self.waiting.push(client);
-                self.look_again()?;
-                let Some(why) = self.told.partitions_refused.clone() else { return Ok(()) };
-                // The sweep runs; who asked for it learns what it was not done for.
-                self.waiting.retain(|waits| *waits != client);
-                Err(format!("partitions are as they were before: {why}"))
+            Request::GetManagers(asked) => said(&asked, self.managers()),
+            Request::SetPriority(asked) if asked.value > HIGHEST => {
+                Err(format!("`value`: a priority is a number from 0 to {HIGHEST}").into())
             }
-            "rotate-keys" if self.manager.generates_keys() => {
-                self.waiting.push(client);
-                return self.feed(Event::RotateKeys);
+            Request::SetPriority(asked) => {
+                self.feed(Event::Priority(asked.value))?;
+                said(&asked, self.managers())
             }
-            "rotate-keys" => Err("M_Keys are not generated: m_key_policy is given".to_owned()),
-            "managers" => Ok(self.managers()),
-            "cluster" => self.cluster(),
-            "priority" => match request.body["value"].as_u64().and_then(|n| u8::try_from(n).ok()) {
-                Some(priority @ 0..=15) => {
-                    self.feed(Event::Priority(priority))?;
-                    Ok(self.managers())
-                }
-                _ => Err("priority: value is a number from 0 to 15".to_owned()),
+            Request::DisableManager(DisableManager { to }) => {
+                self.instruct_manager(client, Control::Disable, to)
+            }
+            Request::StandManagerBy(StandManagerBy { to }) => {
+                self.instruct_manager(client, Control::Standby, to)
+            }
+            Request::HaveManagerDiscover(HaveManagerDiscover { to }) => {
+                self.instruct_manager(client, Control::Discover, to)
+            }
+            Request::GetCluster(asked) => said(&asked, self.cluster()?),
+            Request::GetDump(asked) => {
+                let view = self.view()?;
+                Ok(made(asked, move |_| Ok(dumped(&view))))
+            }
+            Request::GetTables(asked) => {
+                let view = self.view()?;
+                Ok(made(asked, move |asked| tables(&view, asked.switch)))
+            }
+            Request::GetDatabase(asked) => self.database(user, asked),
+            Request::GetEvents(GetEvents { since, follow: true }) => Ok(Answer::Follow(since)),
+            Request::GetEvents(asked) => {
+                let events = self.outlets.journal.since(asked.since).map(Happened::from).collect();
+                said(&asked, Events { events })
+            }
+            Request::LearnConfiguration(asked) => self.learn(asked),
+            Request::ShowConfiguration(asked) => self.show_version(client, asked),
+            Request::CompareConfiguration(mut asked) => match asked.file.take() {
+                Some(file) => self.read_file(of_file(file, Purpose::Compare)),
+                None => said(&asked, self.differences(&*in_force(&self.manager)?)),
             },
-            "health" => match body_guid(&request.body, "node") {
-                Ok(node) => {
-                    self.feed(Event::Health(node))?;
-                    Ok(json!({ "node": node.to_string() }))
-                }
-                Err(why) => Err(why),
-            },
-            "disable" => return self.tell_manager(client, Control::Disable, &request.body),
-            "standby" => return self.tell_manager(client, Control::Standby, &request.body),
-            "discover" => return self.tell_manager(client, Control::Discover, &request.body),
-            "status" => serde_json::to_value(self.summary()).map_err(|error| error.to_string()),
-            "events" => {
-                let since = request.body["since"].as_u64().unwrap_or(0);
-                let events: Vec<Value> = self.outlets.journal.since(since).collect();
-                Ok(json!({ "events": events }))
+            Request::CheckConfiguration(asked) => {
+                self.read_file(of_file(asked.file, Purpose::Check))
             }
-            other if other.starts_with("config-") || other.starts_with("port-") => {
-                match self.answer_configuration(request).transpose() {
-                    Some(answer) => answer,
-                    None => return Ok(()),
-                }
+            Request::ApplyConfiguration(ApplyConfiguration { file, force, by }) => {
+                self.read_file(of_file(file, Purpose::Apply { by, forced: force }))
             }
-            other => Err(format!("no command {other:.40}: {COMMANDS}")),
-        };
-        let Some(control) = &mut self.outlets.control else { return Ok(()) };
-        match answer {
-            Ok(answer) => control.answer(client, &answer),
-            Err(why) => control.refuse(client, &why),
+            Request::GetHistory(asked) => {
+                let versions = self.versions.book.history().iter().map(Into::into).collect();
+                said(&asked, History { versions })
+            }
+            Request::GetPorts(asked) => said(&asked, self.ports(asked.all)),
+            Request::TestPort(asked) => {
+                said(&asked, self.instruct_ports(&asked.port, Instruction::Test)?)
+            }
+            Request::ReleasePort(asked) => {
+                said(&asked, self.instruct_ports(&asked.port, Instruction::Release)?)
+            }
+            Request::QuarantinePort(asked) => {
+                let QuarantinePort { port, why } = &asked;
+                let told = |place| Instruction::Quarantine(place, why.clone());
+                said(&asked, self.instruct_ports(port, told)?)
+            }
+            Request::PhasePortOut(asked) => {
+                let PhasePortOut { port, why } = &asked;
+                let told = |place| Instruction::PhaseOut(place, why.clone());
+                said(&asked, self.instruct_ports(port, told)?)
+            }
+            Request::PhasePortIn(asked) => {
+                said(&asked, self.instruct_ports(&asked.port, Instruction::PhaseIn)?)
+            }
         }
-        if request.command == "events" && request.body["follow"] == true {
-            self.outlets.journal.follow(client);
-        }
-        Ok(())
     }
 
-    /// What makes a long answer, where the command has one.
-    fn long_answer(&self, request: &Request) -> Option<Result<Making, String>> {
-        let body = request.body.clone();
-        match request.command.as_str() {
-            "dump" => {
-                Some(self.view().map(|view| -> Making { Box::new(move || Ok(dumped(&view))) }))
-            }
-            "lfts" => {
-                Some(self.view().map(|view| -> Making { Box::new(move || tables(&view, &body)) }))
-            }
-            "database" => Some(self.database(request)),
-            "config-show" => self.show_kept(&body),
-            "config-learn" => Some(self.learn(&body)),
-            _ => None,
+    /// The client hears when all is as it should be.
+    fn sweep(&mut self, client: Client) -> Result<Answer, Refused> {
+        self.writes()?;
+        self.waiting.push(client);
+        self.look_again()?;
+        let Some(why) = self.told.partitions_refused.clone() else { return Ok(Answer::Later) };
+        // The sweep runs; who asked for it learns what it was not done for.
+        self.waiting.retain(|waits| *waits != client);
+        Err(format!("partitions are as they were before: {why}").into())
+    }
+
+    /// The client hears when every port has its new key.
+    fn rotate_keys(&mut self, client: Client) -> Result<Answer, Refused> {
+        self.writes()?;
+        if !self.manager.generates_keys() {
+            return Err("M_Keys are not generated: m_key_policy is given".into());
+        }
+        self.waiting.push(client);
+        self.feed(Event::RotateKeys)?;
+        Ok(Answer::Later)
+    }
+
+    /// Whether this manager writes to the subnet; else why it does not.
+    fn writes(&self) -> Result<(), String> {
+        let state = self.manager.state();
+        if !matches!(state, SmState::Master | SmState::Discovering) {
+            let state = state_of(state).map_or("unknown", |state| state.name());
+            return Err(format!("this subnet manager is {state}: {}", self.manager.why()));
+        }
+        match self.manager.noticed().1.first() {
+            Some(rival) => Err(format!(
+                "{rival}, with another sm_key: nothing is written until one of the two ends"
+            )),
+            None => Ok(()),
         }
     }
 
-    fn database(&self, request: &Request) -> Result<Making, String> {
-        let (body, secrets) = (&request.body, request.body["secrets"] == true);
-        if secrets && !is_trusted(request.user) {
+    fn database(&self, user: Option<u32>, asked: GetDatabase) -> Result<Answer, Refused> {
+        if asked.secrets && !is_trusted(user) {
             let why =
                 "M_Keys are shown to root and the manager's own user only: ask without --secrets";
-            return Err(why.to_owned());
+            return Err(why.into());
         }
-        let name = body["name"].as_str().unwrap_or_default();
+        let name = asked.name.as_deref().unwrap_or_default();
         let snapshot = self.manager.snapshot(name, self.clock.now());
         let snapshot = snapshot.ok_or("the manager does not know yet at which port it is")?;
-        Ok(Box::new(move || Ok(json!({ "database": merge::write(&snapshot, secrets) }))))
+        Ok(made(asked, move |asked| {
+            Ok(Database { database: merge::write(&snapshot, asked.secrets) })
+        }))
     }
 
-    fn manages(&self) -> bool {
-        matches!(self.manager.state(), SmState::Master | SmState::Discovering)
-    }
-
-    fn not_master(&self) -> String {
-        let state = self.manager.state().name().unwrap_or("unknown").to_lowercase();
-        format!("this subnet manager is {state}: {}", self.manager.why())
-    }
-
-    fn managers(&self) -> Value {
+    fn managers(&self) -> Managers {
         let seconds = |time: Time| time.nanos() as f64 / 1e9;
-        let described = |manager: &Standing| {
-            let state = manager.state.and_then(|state| state.name()).map(str::to_lowercase);
-            json!({
-                "guid": manager.guid.to_string(), "at": manager.at, "own": manager.own, "state": state,
-                "priority": manager.priority, "heard_seconds_ago": manager.heard.map(seconds),
-                "why": manager.why, "mirror": self.mirror_of(manager.guid),
-            })
+        let described = |manager: &Standing| Manager {
+            guid: manager.guid,
+            at: manager.at.clone(),
+            own: manager.own,
+            state: manager.state.and_then(state_of),
+            priority: manager.priority,
+            heard_seconds_ago: manager.heard.map(seconds),
+            why: manager.why.clone(),
+            mirror: self.mirror_of(manager.guid),
         };
         let all = self.manager.managers(self.clock.now());
-        json!({ "managers": all.iter().map(described).collect::<Vec<_>>() })
+        Managers { managers: all.iter().map(described).collect() }
     }
 
     /// Has another manager told something; the client hears when it has answered.
-    fn tell_manager(
+    fn instruct_manager(
         &mut self,
         client: Client,
         control: Control,
-        body: &Value,
-    ) -> Result<(), Failure> {
-        let to = body["to"].as_str().unwrap_or_default().parse::<Guid>();
-        let refused = match to {
-            Err(error) => format!("to: {error}"),
-            Ok(_) if self.instructions.len() >= MOST_INSTRUCTIONS => {
-                format!("{MOST_INSTRUCTIONS} instructions are under way: ask again")
-            }
-            Ok(to) => {
-                self.instructions.push((to, control, client));
-                return self.feed(Event::Instruct { to, control });
-            }
-        };
-        if let Some(socket) = &mut self.outlets.control {
-            socket.refuse(client, &refused);
+        to: Guid,
+    ) -> Result<Answer, Refused> {
+        if self.instructions.len() >= MOST_INSTRUCTIONS {
+            return Err(format!("{MOST_INSTRUCTIONS} instructions are under way: ask again").into());
         }
-        Ok(())
+        self.instructions.push((to, control, client));
+        self.feed(Event::Instruct { to, control })?;
+        Ok(Answer::Later)
     }
 
     fn view(&self) -> Result<Arc<FabricView>, String> {
@@ -227,39 +238,33 @@ impl Daemon {
     }
 }
 
-fn body_guid(body: &Value, key: &str) -> Result<Guid, String> {
-    let text = body[key].as_str().unwrap_or_default();
-    text.parse().map_err(|error| format!("{key}: {error}"))
+fn dumped(view: &FabricView) -> Dump {
+    Dump {
+        version: view.version(),
+        topology: ibnet::write(&view.topology().with_addresses(view.addresses())),
+        guid2lid: dump::guid2lid::write(view.topology(), view.addresses()),
+    }
 }
 
-fn dumped(view: &FabricView) -> Value {
-    json!({
-        "version": view.version(),
-        "topology": ibnet::write(&view.topology().with_addresses(view.addresses())),
-        "guid2lid": dump::guid2lid::write(view.topology(), view.addresses()),
-    })
-}
-
-/// One table, or which there are.
-fn tables(view: &FabricView, body: &Value) -> Result<Value, String> {
+/// The table of one switch, or which switches there are.
+fn tables(view: &FabricView, wanted: Option<Guid>) -> Result<Tables, String> {
     let (topology, addresses) = (view.topology(), view.addresses());
     let described = |switch: NodeIndex| {
         let node = topology.node(switch);
         let lid = addresses.base(topology.port0(switch)).unwrap_or_default();
-        json!({ "guid": node.guid.to_string(), "name": node.name.to_string(), "lid": lid.0 })
+        Switch { guid: node.guid, name: node.name.to_string(), lid: lid.0 }
     };
-    let Some(wanted) = body.get("switch") else {
-        return Ok(json!({ "switches": topology.switches().map(described).collect::<Vec<_>>() }));
+    let Some(guid) = wanted else {
+        return Ok(Tables::All { switches: topology.switches().map(described).collect() });
     };
-    let wanted = wanted.as_str().unwrap_or_default();
-    let guid: Guid = wanted.parse().map_err(|error| format!("switch: {error}"))?;
     let mut switches = topology.switches().enumerate();
     let found = switches.find(|&(_, switch)| topology.node(switch).guid == guid);
     let (place, switch) = found.ok_or_else(|| format!("no switch has GUID {guid}"))?;
     let tables = &view.routing().tables;
     let table = tables.get(place).ok_or("it has no table")?;
-    let mut answer = described(switch);
-    answer["text"] = dump::lfts::opensm(topology, addresses, tables).nth(place).into();
-    answer["ports"] = table.iter().map(|(lid, port)| (lid.0.to_string(), json!(port.0))).collect();
-    Ok(answer)
+    Ok(Tables::One(SwitchTable {
+        switch: described(switch),
+        ports: table.iter().map(|(lid, port)| (lid.0.to_string(), port.0)).collect(),
+        text: dump::lfts::opensm(topology, addresses, tables).nth(place),
+    }))
 }

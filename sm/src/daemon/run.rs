@@ -11,6 +11,7 @@ use snin_daemon::watch::Watch;
 use snin_daemon::worker::Worker;
 use snin_fabric::Guid;
 use snin_protocol::Time;
+use snin_protocol::operator::manager::Status;
 use snin_protocol::view::{PortTest, PortTested};
 use tracing::warn;
 
@@ -24,7 +25,7 @@ use super::partition_file;
 use super::reading::Reading;
 use super::recording::Tape;
 use super::storage::Storage;
-use super::summary::{RequestSummary, Summary, Told};
+use super::summary::{self, Beside, Told};
 use super::views::Views;
 use super::wire::Wire;
 use crate::port::Port;
@@ -167,7 +168,7 @@ impl Daemon {
     ///
     /// # Errors
     /// When the port is of no use any more, or the system refuses a thread.
-    pub fn once(&mut self) -> Result<Summary, Failure> {
+    pub fn once(&mut self) -> Result<Status, Failure> {
         self.begin()?;
         while !self.turn()? {
             if self.manager.is_idle() && self.wire.is_flushed() {
@@ -176,7 +177,7 @@ impl Daemon {
             self.wait()?;
         }
         self.tape.end(self.clock.now());
-        Ok(self.summary())
+        Ok(self.status())
     }
 
     /// Manages the subnet until a signal ends it.
@@ -468,24 +469,23 @@ impl Daemon {
     }
 
     /// What there is to say of the subnet now.
-    pub fn summary(&self) -> Summary {
-        let port = self.wire.port();
-        let stores = [(self.storage.trouble(), self.storage.failures()), {
-            (self.versions.trouble.why(), self.versions.trouble.failures())
-        }];
-        let requests = RequestSummary::of(&self.manager, &self.intake);
-        let (info, counters) = (port.info(), port.counters());
-        let loads = self.outlets.loads.counted();
-        let told = &self.told;
-        let summary = Summary::of(&self.manager, info, counters, told, &stores, requests, loads);
+    pub fn status(&self) -> Status {
+        let (port, control) = (self.wire.port(), self.outlets.control.as_ref());
+        let versions = &self.versions.trouble;
         let credentials = self.outlets.credentials.as_ref();
-        let certificate = credentials.and_then(|known| known.expiry(SystemTime::now()));
-        let turned_away = self.outlets.control.as_ref().map_or(0, |control| control.turned_away());
-        Summary {
-            healthy: summary.healthy && !certificate.as_ref().is_some_and(|it| it.is_over),
-            certificate,
-            clients_turned_away: turned_away,
-            ..summary
-        }
+        let beside = Beside {
+            info: port.info(),
+            counters: port.counters(),
+            told: &self.told,
+            stores: [
+                (self.storage.trouble(), self.storage.failures()),
+                (versions.why(), versions.failures()),
+            ],
+            requests: summary::host_requests(&self.manager, &self.intake),
+            loads: self.outlets.loads.counted(),
+            certificate: credentials.and_then(|known| known.expiry(SystemTime::now())),
+            turned_away: control.map_or(0, |control| control.turned_away()),
+        };
+        summary::status(&self.manager, beside)
     }
 }

@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use snin_daemon::shared::{Conflict, Shared, SharedError};
+use snin_protocol::operator::manager::Version;
 
 /// The key of the lines.
 pub const HISTORY: &str = "history";
@@ -40,6 +41,14 @@ pub struct Line {
     text: String,
     /// In how many pieces that is.
     pieces: usize,
+}
+
+/// As operators are told of it.
+impl From<&Line> for Version {
+    fn from(line: &Line) -> Self {
+        let Line { version, at, by, forced, text, pieces } = line.clone();
+        Self { version, at, by, forced, text, pieces }
+    }
 }
 
 /// Why a version cannot be read or added. One line.

@@ -62,8 +62,8 @@ fn diagnostics_and_managers_see_the_fabric_that_is_emulated() -> Result<(), Judg
     assert_eq!(guids(&found), guids(topology));
 
     // Our manager, then OpenSM after a restart of everything, bring every link up.
-    let summary = manage_once(&emulation);
-    assert!(summary.healthy, "{summary}");
+    let status = manage_once(&emulation);
+    assert!(status.healthy, "{status:#?}");
     let links = |emulation: &Emulation, state: &str| -> Result<usize, JudgeError> {
         Ok(iblinkinfo(emulation)?.lines().filter(|line| line.contains(state)).count())
     };
@@ -191,8 +191,8 @@ fn saquery_counts_as_many_records_as_there_are() -> Result<(), JudgeError> {
 fn hosts_back_to_back_are_brought_up() -> Result<(), JudgeError> {
     let netlist = "Ca 1 \"a\" # \"n1\"\n[1] \"b\"[1]\n\nCa 1 \"b\" # \"n2\"\n[1] \"a\"[1]\n";
     let emulation = Emulation::of(netlist, &[])?;
-    let summary = manage_once(&emulation);
-    assert!(summary.healthy, "{summary}");
+    let status = manage_once(&emulation);
+    assert!(status.healthy, "{status:#?}");
     let found = discovered(&emulation)?;
     let lids = found.reported_addresses().unwrap();
     assert_eq!(lids.iter().count(), 2);
@@ -364,8 +364,8 @@ fn what_is_no_frame_ends_a_connection_and_nothing_else() -> Result<(), JudgeErro
 fn what_a_manager_was_told_is_told_again() -> Result<(), JudgeError> {
     let emulation = Emulation::start("clos:4,4,2", &[])?;
     let file = emulation.folder().join("sm.record");
-    let summary = manage(&emulation, None, Some(&file));
-    assert!(summary.healthy, "{summary}");
+    let status = manage(&emulation, None, Some(&file));
+    assert!(status.healthy, "{status:#?}");
     let replay = |file: &Path, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
         command.arg("replay").arg(file).args(more).output().unwrap()

@@ -34,6 +34,8 @@ pub struct Status {
     pub missing: Vec<String>,
     /// Cables that were there, and with them hosts: the fabric does without them.
     pub gone: Vec<String>,
+    /// Links whose width or speed is below what both ends can do.
+    pub slow: Vec<String>,
     /// Why the file of partitions was not taken when it was last read.
     pub partitions_refused: Option<String>,
     /// Other managers, by `node/port`, and what they are.

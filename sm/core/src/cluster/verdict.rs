@@ -3,6 +3,7 @@
 use std::fmt;
 
 use snin_fabric::Guid;
+use snin_protocol::operator::manager;
 
 /// Whether this manager may enforce, or why it may not.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,17 +35,17 @@ pub enum Verdict {
 
 impl Verdict {
     /// In a word, for programs.
-    pub const fn name(&self) -> &'static str {
+    pub const fn word(&self) -> manager::Verdict {
         match self {
-            Self::Unknown => "unknown",
-            Self::Unreachable(_) => "unreachable",
-            Self::Barred(_) => "barred",
-            Self::Outdated { .. } => "outdated",
-            Self::Other(_) => "other",
-            Self::NotChosen => "not-chosen",
-            Self::NotMaster => "not-master",
-            Self::Succeeds => "succeeds",
-            Self::Granted => "granted",
+            Self::Unknown => manager::Verdict::Unknown,
+            Self::Unreachable(_) => manager::Verdict::Unreachable,
+            Self::Barred(_) => manager::Verdict::Barred,
+            Self::Outdated { .. } => manager::Verdict::Outdated,
+            Self::Other(_) => manager::Verdict::Other,
+            Self::NotChosen => manager::Verdict::NotChosen,
+            Self::NotMaster => manager::Verdict::NotMaster,
+            Self::Succeeds => manager::Verdict::Succeeds,
+            Self::Granted => manager::Verdict::Granted,
         }
     }
 }

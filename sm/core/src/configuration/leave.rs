@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::Guid;
 use snin_protocol::Time;
+use snin_protocol::operator::manager::PortState;
 
 use super::compare::own_ports;
 use super::expected::{Expected, Mode, Pattern};
@@ -123,13 +124,14 @@ impl Configuration {
     }
 
     /// How a port that leaves is, for people; none: it stays.
-    pub(super) fn leaving_state(&self, place: Place) -> Option<(&'static str, String)> {
+    pub(super) fn leaving_state(&self, place: Place) -> Option<(PortState, String)> {
         let leaving = self.leaving.get(&place)?;
         let why = match self.marks.get(&place) {
             Some(Mark::PhasedOut(why)) => why.clone(),
             _ => String::new(),
         };
-        Some((if leaving.rests { "phased-out" } else { "leaving" }, why))
+        let state = if leaving.rests { PortState::PhasedOut } else { PortState::Leaving };
+        Some((state, why))
     }
 
     /// The fabric is as it was meant to be: no table leads over the links for which `is_left` says so, and what is

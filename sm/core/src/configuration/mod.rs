@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use snin_protocol::Time;
+use snin_protocol::operator::manager::PortState;
 
 use crate::database::Place;
 
@@ -63,8 +64,8 @@ pub struct PortStatus {
     pub at: String,
     /// How it shall be.
     pub mode: Mode,
-    /// `ok`, `passed`, `testing`, `failed`, `quarantined`, `leaving` or `phased-out`.
-    pub state: &'static str,
+    /// How it is.
+    pub state: PortState,
     /// Why.
     pub why: String,
 }
@@ -326,21 +327,21 @@ impl Configuration {
             .map(|(p, m)| (*p, m))
     }
 
-    fn state(&self, place: Place) -> (&'static str, String) {
+    fn state(&self, place: Place) -> (PortState, String) {
         if let Some(trial) = self.trials.get(&place) {
-            return ("testing", trial.step().to_owned());
+            return (PortState::Testing, trial.step().to_owned());
         }
         if let Some(state) = self.leaving_state(place) {
             return state;
         }
         match self.marks.get(&place) {
-            Some(Mark::PhasedOut(why)) => ("leaving", why.clone()),
-            Some(Mark::Passed { .. }) => ("passed", String::new()),
-            Some(Mark::Failed(reason)) => ("failed", reason.to_string()),
-            Some(Mark::Quarantined(why)) => ("quarantined", why.clone()),
+            Some(Mark::PhasedOut(why)) => (PortState::Leaving, why.clone()),
+            Some(Mark::Passed { .. }) => (PortState::Passed, String::new()),
+            Some(Mark::Failed(reason)) => (PortState::Failed, reason.to_string()),
+            Some(Mark::Quarantined(why)) => (PortState::Quarantined, why.clone()),
             None => match self.told.get(&place) {
-                Some((Action::Keep, reason)) => ("kept", reason.to_string()),
-                _ => ("ok", String::new()),
+                Some((Action::Keep, reason)) => (PortState::Kept, reason.to_string()),
+                _ => (PortState::Ok, String::new()),
             },
         }
     }

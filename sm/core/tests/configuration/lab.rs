@@ -241,7 +241,7 @@ impl Lab {
     /// How a port is.
     pub(crate) fn state(&self, at: &str) -> (&'static str, String) {
         let status = self.manager.configuration().status().find(|port| port.at == at);
-        status.map(|port| (port.state, port.why)).unwrap()
+        status.map(|port| (port.state.name(), port.why)).unwrap()
     }
 }
 

@@ -45,7 +45,7 @@ fn swapped_cables_are_disabled_and_pass_when_they_are_swapped_back_and_released(
     lab.start();
     lab.run(Time::secs(3));
     lab.check_all_but(&BTreeSet::new());
-    assert!(lab.manager.configuration().status().all(|port| port.state == "passed"));
+    assert!(lab.manager.configuration().status().all(|port| port.state.name() == "passed"));
 
     let swap = Fault::Swap(lab.port("leaf1", 1), lab.port("leaf2", 1));
     lab.strike(swap.clone());
@@ -134,13 +134,13 @@ fn found(lab: &Lab) -> BTreeSet<String> {
     for status in lab.manager.configuration().status() {
         match planted.get(&status.at) {
             Some(why) => {
-                assert_eq!(status.state, "failed", "{}", status.at);
+                assert_eq!(status.state.name(), "failed", "{}", status.at);
                 assert!(status.why.starts_with(why), "{}: {}", status.at, status.why);
             }
             None if status.mode == Mode::Disabled => {
                 all.insert(status.at);
             }
-            None => assert_eq!(status.state, "passed", "{}: {}", status.at, status.why),
+            None => assert_eq!(status.state.name(), "passed", "{}: {}", status.at, status.why),
         }
     }
     assert_eq!(all.len(), 12);

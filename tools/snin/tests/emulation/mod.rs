@@ -18,6 +18,7 @@ use snin_fabric::{Guid, Topology, ibnet};
 use snin_judges::{JudgeError, Running, Simulated};
 use snin_protocol::Time;
 use snin_protocol::codec;
+use snin_protocol::operator::manager::Status;
 use snin_protocol::software_port::messages::{
     Attach, FromFabric, Outcome, PortStatus, RefusedReason, ToFabric,
 };
@@ -29,7 +30,6 @@ use snin_sm::daemon::recording::Tape;
 use snin_sm::daemon::run::{Clock as SmClock, Daemon};
 use snin_sm::daemon::settings::Settings;
 use snin_sm::daemon::storage::Storage;
-use snin_sm::daemon::summary::Summary;
 use snin_sm::port::{Choice, Options, open};
 use snin_sm_core::Manager;
 use tempfile::TempDir;
@@ -141,7 +141,7 @@ pub(crate) fn manager() -> std::path::PathBuf {
 }
 
 /// Our manager brings the fabric up and leaves.
-pub(crate) fn manage_once(emulation: &Emulation) -> Summary {
+pub(crate) fn manage_once(emulation: &Emulation) -> Status {
     manage(emulation, None, None)
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn manage(
     emulation: &Emulation,
     partitions: Option<&str>,
     record: Option<&Path>,
-) -> Summary {
+) -> Status {
     let settings = Settings::default();
     let log = log::start(&"stderr".into(), log::level("error").unwrap(), Limit::NONE).unwrap();
     let (memory, saved) = Memory::open(None).unwrap();
