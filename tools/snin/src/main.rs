@@ -51,9 +51,9 @@ fn main() -> ExitCode {
         }
         Command::Sm(Sm::Managers { daemon }) => command::managers::list(&daemon, &mut out),
         Command::Sm(Sm::Cluster { daemon }) => command::managers::cluster(&daemon, &mut out),
-        Command::Sm(Sm::Disable(told)) => command::managers::tell("disable", &told, &mut out),
-        Command::Sm(Sm::Standby(told)) => command::managers::tell("standby", &told, &mut out),
-        Command::Sm(Sm::Discover(told)) => command::managers::tell("discover", &told, &mut out),
+        Command::Sm(Sm::Disable(told)) => command::managers::disable(&told, &mut out),
+        Command::Sm(Sm::Standby(told)) => command::managers::standby(&told, &mut out),
+        Command::Sm(Sm::Discover(told)) => command::managers::discover(&told, &mut out),
         Command::Sm(Sm::Priority { value, daemon }) => {
             command::managers::priority(value, &daemon, &mut out)
         }

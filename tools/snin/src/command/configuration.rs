@@ -2,111 +2,112 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use snin_protocol::operator::manager::{
+    self, ApplyConfiguration, CheckConfiguration, CompareConfiguration, ConfigurationApplied,
+    Differences, GetHistory, GetPorts, History, LearnConfiguration, Objections, PhasePortIn,
+    PhasePortOut, PortState, Ports, QuarantinePort, ReleasePort, ShowConfiguration, TestPort,
+    Version,
+};
 
-use super::manager::connect;
+use super::manager::show;
 use crate::Verdict;
-use crate::cli::SmDaemon;
 use crate::cli::configuration::{Config, Port};
 use crate::failure::Failure;
-use crate::output::{Output, Target};
+use crate::output::Output;
 
 /// The expected configuration.
 pub(crate) fn config<W: Write>(asked: &Config, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let (daemon, request) = match asked {
+    let well = match asked {
         Config::Learn { test, spares, lines, daemon } => {
-            let command = "config-learn";
-            let asked =
-                json!({ "command": command, "test": test, "spares": spares, "lines": lines });
-            (daemon, asked)
+            let asked = LearnConfiguration { test: *test, spares: *spares, lines: *lines };
+            show(daemon, &asked, out, |learnt, out| out.text(&learnt.text))?;
+            true
         }
         Config::Diff { file, daemon } => {
-            let file = file.as_deref().map(absolute);
-            (daemon, json!({ "command": "config-diff", "file": file }))
+            let asked = CompareConfiguration { file: file.as_deref().map(absolute) };
+            show(daemon, &asked, out, differences)?.differences.is_empty()
         }
         Config::Check { file, daemon } => {
-            (daemon, json!({ "command": "config-check", "file": absolute(file) }))
+            let asked = CheckConfiguration { file: absolute(file) };
+            let print = |Objections { objections }: &Objections, out: &mut Output<W>| {
+                objections.iter().try_for_each(|it| out.line(it))
+            };
+            show(daemon, &asked, out, print)?.objections.is_empty()
         }
         Config::Apply { file, force, daemon } => {
             let by = format!("uid {}", rustix::process::getuid().as_raw());
-            let file = absolute(file);
-            (daemon, json!({ "command": "config-apply", "file": file, "force": force, "by": by }))
+            let asked = ApplyConfiguration { file: absolute(file), force: *force, by };
+            show(daemon, &asked, out, applied)?;
+            true
         }
         Config::Show { version, lines, daemon } => {
-            (daemon, json!({ "command": "config-show", "version": version, "lines": lines }))
+            let asked = ShowConfiguration { version: *version, lines: *lines };
+            show(daemon, &asked, out, |shown, out| out.text(&shown.text))?;
+            true
         }
-        Config::History { daemon } => (daemon, json!({ "command": "config-history" })),
+        Config::History { daemon } => {
+            show(daemon, &GetHistory {}, out, history)?;
+            true
+        }
     };
-    let said = ask(daemon, &request, out, |said, out| match asked {
-        Config::Learn { .. } | Config::Show { .. } => out.text(text(&said["text"])),
-        Config::Diff { .. } => {
-            list(&said["differences"]).try_for_each(|it| out.line(text(&it["what"])))
-        }
-        Config::Check { .. } => list(&said["objections"]).try_for_each(|it| out.line(text(it))),
-        Config::Apply { .. } => {
-            list(&said["objections"]).try_for_each(|it| out.line(text(it)))?;
-            let enforced =
-                if said["enforced"] == true { "" } else { ", not enforced: nobody consents" };
-            out.line(format_args!("version {}{enforced}", said["version"]))
-        }
-        Config::History { .. } => list(&said["versions"]).try_for_each(|it| {
-            let forced = if it["forced"] == true { ", forced" } else { "" };
-            let at = it["at"].as_u64().unwrap_or_default();
-            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(at);
-            let at = humantime::format_rfc3339_seconds(at);
-            out.line(format_args!("{} {at} {}{forced}", it["version"], text(&it["by"])))
-        }),
-    })?;
-    let unwell = match asked {
-        Config::Diff { .. } => list(&said["differences"]).next().is_some(),
-        Config::Check { .. } => list(&said["objections"]).next().is_some(),
-        _ => false,
-    };
-    Ok(if unwell { Verdict::Unwell } else { Verdict::Well })
+    Ok(if well { Verdict::Well } else { Verdict::Unwell })
+}
+
+fn differences<W: Write>(answer: &Differences, out: &mut Output<W>) -> Result<(), Failure> {
+    answer.differences.iter().try_for_each(|difference| out.line(&difference.what))
+}
+
+fn applied<W: Write>(answer: &ConfigurationApplied, out: &mut Output<W>) -> Result<(), Failure> {
+    answer.objections.iter().try_for_each(|it| out.line(it))?;
+    let enforced = if answer.enforced { "" } else { ", not enforced: nobody consents" };
+    out.line(format_args!("version {}{enforced}", answer.version))
+}
+
+fn history<W: Write>(answer: &History, out: &mut Output<W>) -> Result<(), Failure> {
+    answer.versions.iter().try_for_each(|Version { version, at, by, forced, .. }| {
+        let at = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(*at));
+        let forced = if *forced { ", forced" } else { "" };
+        out.line(format_args!("{version} {at} {by}{forced}"))
+    })
 }
 
 /// Ports of which something is expected.
 pub(crate) fn port<W: Write>(asked: &Port, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let (daemon, request) = match asked {
-        Port::Status { all, daemon } => (daemon, json!({ "command": "port-status", "all": all })),
-        Port::Release { port, daemon } => {
-            (daemon, json!({ "command": "port-release", "port": port }))
+    match asked {
+        Port::Status { all, daemon } => {
+            let answer = show(daemon, &GetPorts { all: *all }, out, ports)?;
+            let failed = answer.ports.iter().any(|port| port.state == PortState::Failed);
+            return Ok(if failed { Verdict::Unwell } else { Verdict::Well });
         }
-        Port::Test { port, daemon } => (daemon, json!({ "command": "port-test", "port": port })),
+        Port::Release { port, daemon } => {
+            show(daemon, &ReleasePort { port: port.clone() }, out, |_, _| Ok(()))?
+        }
+        Port::Test { port, daemon } => {
+            show(daemon, &TestPort { port: port.clone() }, out, |_, _| Ok(()))?
+        }
         Port::PhaseOut { port, why, daemon } => {
-            (daemon, json!({ "command": "port-phase-out", "port": port, "why": why }))
+            let asked = PhasePortOut { port: port.clone(), why: why.clone() };
+            show(daemon, &asked, out, |_, _| Ok(()))?
         }
         Port::PhaseIn { port, daemon } => {
-            (daemon, json!({ "command": "port-phase-in", "port": port }))
+            show(daemon, &PhasePortIn { port: port.clone() }, out, |_, _| Ok(()))?
         }
         Port::Quarantine { port, why, daemon } => {
-            (daemon, json!({ "command": "port-quarantine", "port": port, "why": why }))
+            let asked = QuarantinePort { port: port.clone(), why: why.clone() };
+            show(daemon, &asked, out, |_, _| Ok(()))?
         }
     };
-    let said = ask(daemon, &request, out, |said, out| {
-        let Port::Status { .. } = asked else { return Ok(()) };
-        for port in list(&said["ports"]) {
-            let (at, state, why) = (text(&port["at"]), text(&port["state"]), text(&port["why"]));
-            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-            out.line(format_args!("{at} {state} ({} expected){why}", text(&port["expected"])))?;
-        }
-        Ok(())
-    })?;
-    let failed = list(&said["ports"]).any(|port| port["state"] == "failed");
-    Ok(if failed { Verdict::Unwell } else { Verdict::Well })
+    Ok(Verdict::Well)
 }
 
-fn ask<W: Write>(
-    daemon: &SmDaemon,
-    request: &Value,
-    out: &mut Output<W>,
-    describe: impl FnOnce(&Value, &mut Output<W>) -> Result<(), Failure>,
-) -> Result<Value, Failure> {
-    let said = connect(daemon)?.ask(request)?;
-    let target = Target::open(daemon.format.json.as_deref())?;
-    out.report(target, &said, |out| describe(&said, out))?;
-    Ok(said)
+fn ports<W: Write>(answer: &Ports, out: &mut Output<W>) -> Result<(), Failure> {
+    answer.ports.iter().try_for_each(|port| {
+        let manager::Port { at, expected, state, why, .. } = port;
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        out.line(format_args!("{at} {state} ({expected} expected){why}"))
+    })
 }
 
 /// The manager has another working directory.
@@ -115,12 +116,4 @@ fn absolute(path: &Path) -> String {
         .map_or_else(|_| path.into(), std::path::PathBuf::from)
         .display()
         .to_string()
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

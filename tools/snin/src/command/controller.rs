@@ -51,7 +51,8 @@ fn follow<W: Write>(
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let Some(api) = &socket.remote.controller else {
-        return happened(&mut Connection::open(&socket.socket, None)?, since, true, out);
+        let asked = GetEvents { since, follow: true };
+        return happened(&mut Connection::open(&socket.socket, None)?, &asked, true, out);
     };
     let mut written = Ok(());
     http::follow(api, credentials(&socket.remote)?.as_ref(), since, |event| {

@@ -5,9 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use snin_daemon::control::Connection;
 use snin_fabric::Guid;
+use snin_protocol::operator::manager::{
+    Activity, GetDatabase, GetDump, GetEvents, GetStatus, GetTables, ManagerPort, ReportHealth,
+    RotateKeys, Smps, Status, Subnet, Sweep, Tables,
+};
+use snin_protocol::operator::{Document, Event, Events, Operation};
 
 use crate::Verdict;
 use crate::cli::SmDaemon;
@@ -17,77 +22,79 @@ use crate::output::{Output, Target};
 /// Where each daemon has a folder with its socket, as systemd makes them.
 const SOCKETS: &str = "/run/snin-sm";
 
+/// Asks, and shows the answer by `print`.
+pub(super) fn show<O, W>(
+    daemon: &SmDaemon,
+    operation: &O,
+    out: &mut Output<W>,
+    print: impl FnOnce(&O::Answer, &mut Output<W>) -> Result<(), Failure>,
+) -> Result<O::Answer, Failure>
+where
+    O: Operation,
+    W: Write,
+{
+    out.answer(connect(daemon)?.request(operation)?, &daemon.format, print)
+}
+
 /// What it manages.
 pub(crate) fn status<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let said = connect(daemon)?.ask(&json!({ "command": "status" }))?;
-    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| describe(&said, out))?;
-    Ok(if said["healthy"] == true { Verdict::Well } else { Verdict::Unwell })
+    let status = show(daemon, &GetStatus {}, out, describe)?;
+    Ok(if status.healthy { Verdict::Well } else { Verdict::Unwell })
 }
 
 /// The same that `snin-sm --once` says, in words.
-fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let (port, subnet) = (&said["port"], &said["subnet"]);
-    out.line(format_args!(
-        "{} at {} ({}), LID {}",
-        text(&said["state"]),
-        text(&port["name"]),
-        text(&port["guid"]),
-        port["lid"]
-    ))?;
-    if subnet.is_null() {
-        out.line("the subnet is not up by this manager")?;
-    } else {
-        out.line(format_args!(
-            "{} nodes: {} switches, {} host ports; {} trees, LMC {}; view {}",
-            subnet["nodes"],
-            subnet["switches"],
-            subnet["hosts"],
-            subnet["trees"],
-            subnet["lmc"],
-            subnet["version"]
-        ))?;
-    }
-    if let Some(lanes) = subnet["lanes"].as_str() {
-        out.line(lanes)?;
-    }
-    for (at, state) in said["managers"].as_object().into_iter().flatten() {
-        out.line(format_args!("another subnet manager at {at}: {}", text(state)))?;
-    }
-    for missing in said["missing"].as_array().into_iter().flatten() {
-        out.line(format_args!("missing: {}", text(missing)))?;
-    }
-    for gone in said["gone"].as_array().into_iter().flatten() {
-        out.line(format_args!("gone: {}", text(gone)))?;
-    }
-    for slow in said["slow"].as_array().into_iter().flatten() {
-        out.line(format_args!("slow: {}", text(slow)))?;
-    }
-    for (key, what) in [
-        ("trouble", "trouble"),
-        ("partitions_refused", "partitions are as they were before"),
-        ("not_stored", "the state is not stored"),
-    ] {
-        if !said[key].is_null() {
-            out.line(format_args!("{what}: {}", text(&said[key])))?;
+fn describe<W: Write>(status: &Status, out: &mut Output<W>) -> Result<(), Failure> {
+    let ManagerPort { name, guid, lid } = &status.port;
+    out.line(format_args!("{} at {name} ({guid}), LID {lid}", status.state))?;
+    match &status.subnet {
+        None => out.line("the subnet is not up by this manager")?,
+        Some(Subnet { version, nodes, switches, hosts, trees, lmc, .. }) => {
+            out.line(format_args!(
+                "{nodes} nodes: {switches} switches, {hosts} host ports; {trees} trees, LMC {lmc}; view {version}"
+            ))?;
         }
     }
-    if let Some(why) = said["not_stored"].as_str() {
-        out.line(format_args!("the state is not stored: {why}"))?;
+    if let Some(lanes) = status.subnet.as_ref().and_then(|subnet| subnet.lanes.as_ref()) {
+        out.line(lanes)?;
     }
-    let refused = said["requests"]["refused"].as_u64().unwrap_or_default();
-    if refused > 0 {
+    for (at, state) in &status.managers {
+        out.line(format_args!("another subnet manager at {at}: {state}"))?;
+    }
+    for missing in &status.missing {
+        out.line(format_args!("missing: {missing}"))?;
+    }
+    for gone in &status.gone {
+        out.line(format_args!("gone: {gone}"))?;
+    }
+    for slow in &status.slow {
+        out.line(format_args!("slow: {slow}"))?;
+    }
+    for (what, why) in [
+        ("trouble", &status.trouble),
+        ("partitions are as they were before", &status.partitions_refused),
+        ("the state is not stored", &status.not_stored),
+    ] {
+        if let Some(why) = why {
+            out.line(format_args!("{what}: {why}"))?;
+        }
+    }
+    if let Some(certificate) = &status.certificate {
+        out.line(&certificate.line)?;
+    }
+    if status.requests.refused > 0 {
+        let refused = status.requests.refused;
         out.line(format_args!("{refused} requests of hosts were refused: too many came"))?;
     }
+    let Smps { sent, retries, lft_blocks, .. } = &status.smps;
     out.line(format_args!(
-        "{} SMPs sent, {} of them again, {} table blocks written",
-        said["smps"]["sent"], said["smps"]["retries"], said["smps"]["lft_blocks"]
+        "{sent} SMPs sent, {retries} of them again, {lft_blocks} table blocks written"
     ))
 }
 
 /// Looks at everything.
 pub(crate) fn sweep<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    act("sweep", daemon, out)
+    show(daemon, &Sweep {}, out, activity)?;
+    Ok(Verdict::Well)
 }
 
 /// A node has joined or left, as a health monitor says.
@@ -96,10 +103,8 @@ pub(crate) fn health<W: Write>(
     daemon: &SmDaemon,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let question = json!({ "command": "health", "node": node.to_string() });
-    let said = connect(daemon)?.ask(&question)?;
-    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
-        out.line(format_args!("{node} is looked at"))
+    show(daemon, &ReportHealth { node }, out, |reported, out| {
+        out.line(format_args!("{} is looked at", reported.node))
     })?;
     Ok(Verdict::Well)
 }
@@ -109,24 +114,17 @@ pub(crate) fn rotate_keys<W: Write>(
     daemon: &SmDaemon,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    act("rotate-keys", daemon, out)
+    show(daemon, &RotateKeys {}, out, activity)?;
+    Ok(Verdict::Well)
 }
 
-/// Has something done, and says how much that was.
-fn act<W: Write>(
-    command: &str,
-    daemon: &SmDaemon,
-    out: &mut Output<W>,
-) -> Result<Verdict, Failure> {
-    let said = connect(daemon)?.ask(&json!({ "command": command }))?;
-    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
-        let milliseconds = said["seconds"].as_f64().unwrap_or_default() * 1e3;
-        out.line(format_args!(
-            "{} SMPs, {} writes of which {} table blocks, {milliseconds:.1} ms",
-            said["smps"], said["sets"], said["lft_blocks"]
-        ))
-    })?;
-    Ok(Verdict::Well)
+/// How much something was.
+fn activity<W: Write>(done: &Activity, out: &mut Output<W>) -> Result<(), Failure> {
+    let Activity { seconds, smps, sets, lft_blocks, .. } = done;
+    let milliseconds = seconds * 1e3;
+    out.line(format_args!(
+        "{smps} SMPs, {sets} writes of which {lft_blocks} table blocks, {milliseconds:.1} ms"
+    ))
 }
 
 /// The fabric.
@@ -135,10 +133,8 @@ pub(crate) fn dump<W: Write>(
     daemon: &SmDaemon,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let said = connect(daemon)?.ask(&json!({ "command": "dump" }))?;
-    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
-        let part = if guid2lid { "guid2lid" } else { "topology" };
-        out.text(said[part].as_str().unwrap_or_default())
+    show(daemon, &GetDump {}, out, |dump, out| {
+        out.text(if guid2lid { &dump.guid2lid } else { &dump.topology })
     })?;
     Ok(Verdict::Well)
 }
@@ -150,9 +146,8 @@ pub(crate) fn database<W: Write>(
     daemon: &SmDaemon,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let question = json!({ "command": "database", "name": name, "secrets": secrets });
-    let said = connect(daemon)?.ask(&question)?;
-    out.text(said["database"].as_str().unwrap_or_default())?;
+    let asked = GetDatabase { name: name.map(str::to_owned), secrets };
+    out.text(&connect(daemon)?.request(&asked)?.answer.database)?;
     Ok(Verdict::Well)
 }
 
@@ -165,26 +160,30 @@ pub(crate) fn lfts<W: Write>(
     let mut json = Target::open(daemon.format.json.as_deref())?;
     let mut connection = connect(daemon)?;
     let switches = match switch {
-        Some(guid) => vec![json!(guid.to_string())],
-        None => {
-            let said = connection.ask(&json!({ "command": "lfts" }))?;
-            let switches = said["switches"].as_array().into_iter().flatten();
-            switches.map(|switch| switch["guid"].clone()).collect()
-        }
+        Some(guid) => vec![guid],
+        None => match connection.request(&GetTables { switch: None })?.answer {
+            Tables::All { switches } => switches.iter().map(|switch| switch.guid).collect(),
+            Tables::One(table) => vec![table.switch.guid],
+        },
     };
-    for switch in switches {
-        let mut said = connection.ask(&json!({ "command": "lfts", "switch": switch }))?;
-        let text = said.as_object_mut().and_then(|said| said.remove("text"));
+    for guid in switches {
+        let asked = GetTables { switch: Some(guid) };
+        let Tables::One(mut table) = connection.request(&asked)?.answer else { continue };
+        let text = table.text.take().unwrap_or_default();
         // A line of JSON a switch: all together may not fit anywhere.
-        match &mut json {
-            Some(Target::Stdout) => {
-                out.line(&said)?;
-                continue;
+        if let Some(target) = &mut json {
+            let document = Document::of(table);
+            let line = serde_json::to_string(&document);
+            let line = line.map_err(|error| Failure::Output(error.into()))?;
+            match target {
+                Target::Stdout => {
+                    out.line(line)?;
+                    continue;
+                }
+                Target::File(file) => file.line(line)?,
             }
-            Some(Target::File(file)) => file.line(&said)?,
-            None => {}
         }
-        out.text(text.as_ref().and_then(Value::as_str).unwrap_or_default())?;
+        out.text(&text)?;
     }
     if let Some(Target::File(file)) = json {
         file.publish()?;
@@ -201,20 +200,23 @@ pub(crate) fn events<W: Write>(
 ) -> Result<Verdict, Failure> {
     // A command that follows events waits as long as it takes.
     let patience = if follow { None } else { Some(Duration::from_nanos(daemon.patience.nanos())) };
-    happened(&mut Connection::open(&socket(daemon)?, patience)?, since, follow, out)
+    let mut connection = Connection::open(&socket(daemon)?, patience)?;
+    happened(&mut connection, &GetEvents { since, follow }, follow, out)
 }
 
-/// What a daemon says of events at its control socket.
-pub(super) fn happened<W: Write>(
+/// What a daemon says of events at its control socket, and with `follow` of every later one.
+pub(super) fn happened<O, W>(
     connection: &mut Connection,
-    since: u64,
+    operation: &O,
     follow: bool,
     out: &mut Output<W>,
-) -> Result<Verdict, Failure> {
-    let question = json!({ "command": "events", "since": since, "follow": follow });
-    let said = connection.ask(&question)?;
-    for event in said["events"].as_array().into_iter().flatten() {
-        out.line(event)?;
+) -> Result<Verdict, Failure>
+where
+    O: Operation<Answer = Events>,
+    W: Write,
+{
+    for Event(keys) in connection.request(operation)?.answer.events {
+        out.line(Value::Object(keys))?;
     }
     if !follow {
         return Ok(Verdict::Well);

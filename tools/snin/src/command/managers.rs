@@ -2,18 +2,21 @@
 
 use std::io::Write;
 
-use serde_json::{Value, json};
+use snin_protocol::operator::Operation;
+use snin_protocol::operator::manager::{
+    self, Cluster, DisableManager, GetCluster, GetManagers, HaveManagerDiscover, Manager,
+    ManagerTold, Managers, Mirror, SetPriority, StandManagerBy,
+};
 
-use super::manager::connect;
+use super::manager::show;
 use crate::Verdict;
 use crate::cli::{Instruction, SmDaemon};
 use crate::failure::Failure;
-use crate::output::{Output, Target};
+use crate::output::Output;
 
 /// Every manager that the daemon knows.
 pub(crate) fn list<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let said = connect(daemon)?.ask(&json!({ "command": "managers" }))?;
-    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| describe(&said, out))?;
+    show(daemon, &GetManagers {}, out, managers)?;
     Ok(Verdict::Well)
 }
 
@@ -22,20 +25,22 @@ pub(crate) fn cluster<W: Write>(
     daemon: &SmDaemon,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let said = connect(daemon)?.ask(&json!({ "command": "cluster" }))?;
-    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
-        let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
-        out.line(format_args!("{}: {}", text(&said["verdict"]), text(&said["why"])))?;
-        out.line(format_args!("configuration manager {}", text(&said["chosen"])))?;
-        out.line(format_args!("newest configuration {}", said["expected"]))?;
-        for (kind, key) in [("manager", "managers"), ("barred", "barred")] {
-            for (guid, what) in said[key].as_object().into_iter().flatten() {
-                out.line(format_args!("{kind} {guid} {}", text(what)))?;
-            }
+    let cluster = show(daemon, &GetCluster {}, out, describe)?;
+    let unreachable = cluster.verdict == manager::Verdict::Unreachable;
+    Ok(if unreachable { Verdict::Unwell } else { Verdict::Well })
+}
+
+fn describe<W: Write>(cluster: &Cluster, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(format_args!("{}: {}", cluster.verdict.name(), cluster.why))?;
+    let chosen = cluster.chosen.map_or_else(|| "none".to_owned(), |guid| guid.to_string());
+    out.line(format_args!("configuration manager {chosen}"))?;
+    out.line(format_args!("newest configuration {}", cluster.expected))?;
+    for (kind, all) in [("manager", &cluster.managers), ("barred", &cluster.barred)] {
+        for (guid, what) in all {
+            out.line(format_args!("{kind} {guid} {what}"))?;
         }
-        Ok(())
-    })?;
-    Ok(if said["verdict"] == "unreachable" { Verdict::Unwell } else { Verdict::Well })
+    }
+    Ok(())
 }
 
 /// Another priority.
@@ -44,65 +49,73 @@ pub(crate) fn priority<W: Write>(
     daemon: &SmDaemon,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let said = connect(daemon)?.ask(&json!({ "command": "priority", "value": value }))?;
-    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| describe(&said, out))?;
+    show(daemon, &SetPriority { value }, out, managers)?;
     Ok(Verdict::Well)
 }
 
-/// Has another manager told something.
-pub(crate) fn tell<W: Write>(
-    command: &str,
+/// Has another manager do nothing.
+pub(crate) fn disable<W: Write>(
     told: &Instruction,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let question = json!({ "command": command, "to": told.guid.to_string() });
-    let said = connect(&told.daemon)?.ask(&question)?;
-    out.report(Target::open(told.daemon.format.json.as_deref())?, &said, |out| {
-        let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
-        out.line(format_args!("{} to {}: {}", text("told"), text("to"), text("outcome")))
+    tell(&DisableManager { to: told.guid }, &told.daemon, out)
+}
+
+/// Has another manager stand by.
+pub(crate) fn standby<W: Write>(
+    told: &Instruction,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    tell(&StandManagerBy { to: told.guid }, &told.daemon, out)
+}
+
+/// Has another manager look at the subnet.
+pub(crate) fn discover<W: Write>(
+    told: &Instruction,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    tell(&HaveManagerDiscover { to: told.guid }, &told.daemon, out)
+}
+
+fn tell<O, W>(operation: &O, daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure>
+where
+    O: Operation<Answer = ManagerTold>,
+    W: Write,
+{
+    show(daemon, operation, out, |ManagerTold { to, told, outcome }, out| {
+        out.line(format_args!("{told} to {to}: {outcome}"))
     })?;
     Ok(Verdict::Well)
 }
 
 /// One a line, this one first.
-fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> {
-    let text = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
-    for manager in said["managers"].as_array().into_iter().flatten() {
-        let own = if manager["own"] == true { "this one" } else { "" };
+fn managers<W: Write>(answer: &Managers, out: &mut Output<W>) -> Result<(), Failure> {
+    answer.managers.iter().try_for_each(|manager| {
+        let Manager { guid, at, own, state, priority, why, .. } = manager;
+        let state = state.map_or("unknown", |state| state.name());
+        let own = if *own { "this one" } else { "" };
         out.line(format_args!(
-            "{} {:<12} priority {:>2}  {} {}{}: {}{}",
-            text(&manager["guid"]),
-            text(&manager["state"]),
-            manager["priority"],
-            text(&manager["at"]),
-            own,
+            "{guid} {state:<12} priority {priority:>2}  {at} {own}{}: {why}{}",
             heard(manager),
-            text(&manager["why"]),
-            mirror(&manager["mirror"])
-        ))?;
-    }
-    Ok(())
+            manager.mirror.as_ref().map(mirror).unwrap_or_default()
+        ))
+    })
 }
 
-/// How far the mirror between it and the daemon that was asked is, where there is one.
-fn mirror(mirror: &Value) -> String {
-    if mirror.is_null() {
-        return String::new();
-    }
-    let what =
-        if mirror["follows"] == true { "it mirrors this one" } else { "this one mirrors it" };
-    let far = match (mirror["whole"] == true, mirror["behind"].as_u64().unwrap_or(0)) {
+/// How far a mirror is.
+fn mirror(mirror: &Mirror) -> String {
+    let what = if mirror.follows { "it mirrors this one" } else { "this one mirrors it" };
+    let far = match (mirror.whole, mirror.behind) {
         (false, _) => "not all yet".to_owned(),
         (true, 0) => "up to date".to_owned(),
         (true, behind) => format!("{behind} changes behind"),
     };
-    let differ = mirror["differ"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let differ: String = differ.map(|what| format!("; {what}")).collect();
+    let differ: String = mirror.differ.iter().map(|what| format!("; {what}")).collect();
     format!("; {what}, {far}{differ}")
 }
 
-fn heard(manager: &Value) -> String {
-    match (manager["own"] == true, manager["heard_seconds_ago"].as_f64()) {
+fn heard(manager: &Manager) -> String {
+    match (manager.own, manager.heard_seconds_ago) {
         (true, _) => String::new(),
         (false, Some(seconds)) => format!("heard {seconds:.1} s ago"),
         (false, None) => "never heard".to_owned(),

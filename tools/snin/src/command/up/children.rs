@@ -8,9 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use snin_daemon::control::Connection;
+use serde_json::Value;
+use snin_daemon::control::{Connection, ControlError};
 use snin_daemon::signals::Signals;
+use snin_protocol::operator::Operation;
 
 use super::{LOOK, PATIENCE, UpError, pause};
 
@@ -89,38 +90,49 @@ impl Children {
         self.running.len()
     }
 
-    /// Waits until one answers on its control socket as it should.
+    /// Waits until one is ready, which `is_ready` asks it.
     pub(super) fn wait(
         &mut self,
         name: &str,
-        socket: &str,
-        mut is_ready: impl FnMut(&Value) -> Result<(), String>,
+        mut is_ready: impl FnMut(&mut Self) -> Result<(), String>,
     ) -> Result<(), UpError> {
         let begin = Instant::now();
-        loop {
-            let why = match self.ask(socket, &json!({ "command": "status" })) {
-                Ok(said) => match is_ready(&said) {
-                    Ok(()) => return Ok(()),
-                    Err(why) => why,
-                },
-                Err(why) => why,
-            };
+        while let Err(why) = is_ready(self) {
             self.look()?;
             if begin.elapsed() > PATIENCE {
                 let log = self.log(name).display().to_string();
                 return Err(UpError::Late { name: name.to_owned(), why, log });
             }
         }
+        Ok(())
     }
 
     /// Asks one of them.
     pub(super) fn ask(&mut self, socket: &str, request: &Value) -> Result<Value, String> {
+        self.answered(socket, |connection| connection.ask(request))
+    }
+
+    /// Asks one of them what operators may ask.
+    pub(super) fn request<O: Operation>(
+        &mut self,
+        socket: &str,
+        operation: &O,
+    ) -> Result<O::Answer, String> {
+        self.answered(socket, |connection| connection.request(operation))
+            .map(|document| document.answer)
+    }
+
+    fn answered<A>(
+        &mut self,
+        socket: &str,
+        ask: impl FnOnce(&mut Connection) -> Result<A, ControlError>,
+    ) -> Result<A, String> {
         if !self.sockets.contains_key(socket) {
             let open = Connection::open(&self.path(socket), Some(ANSWER));
             self.sockets.insert(socket.to_owned(), open.map_err(|error| error.to_string())?);
         }
         let Some(connection) = self.sockets.get_mut(socket) else { return Err(String::new()) };
-        connection.ask(request).map_err(|error| {
+        ask(connection).map_err(|error| {
             // It may be another's by now.
             self.sockets.remove(socket);
             error.to_string()

@@ -10,10 +10,13 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_fabric::Guid;
+use snin_protocol::operator::Operation;
 use snin_protocol::operator::agent::{GetStatus, GetTransfers, Send, SendAll, Took, Transfers};
-use snin_protocol::operator::{Document, Operation};
+use snin_protocol::operator::manager::{
+    ApplyConfiguration, GetPorts, LearnConfiguration, PhasePortIn, PhasePortOut, Port, PortState,
+};
 
 use super::children::Children;
 use super::folder::Folder;
@@ -68,8 +71,8 @@ struct Phase {
 
 impl Phase {
     /// How each of its ports is when it is done.
-    const fn done(&self) -> &'static str {
-        if self.out { "phased-out" } else { "passed" }
+    const fn done(&self) -> PortState {
+        if self.out { PortState::PhasedOut } else { PortState::Passed }
     }
 }
 
@@ -244,15 +247,20 @@ fn phase(
 ) -> Result<(), UpError> {
     let file = children.path("expected.toml");
     if !file.exists() {
-        let learnt = ask_manager(children, &json!({ "command": "config-learn" }))?;
-        let text = learnt["text"].as_str().unwrap_or_default();
+        let learnt = ask_manager(children, &LearnConfiguration::default())?;
         let failed = |error| UpError::Script(format!("{}: {error}", file.display()));
-        std::fs::write(&file, format!("{QUICK}{text}")).map_err(failed)?;
-        let apply = json!({ "command": "config-apply", "file": file, "by": "snin up" });
-        ask_manager(children, &apply)?;
+        std::fs::write(&file, format!("{QUICK}{}", learnt.text)).map_err(failed)?;
+        let (file, by) = (file.display().to_string(), "snin up".to_owned());
+        ask_manager(children, &ApplyConfiguration { file, by, force: false })?;
     }
-    let verb = if out { "phase-out" } else { "phase-in" };
-    ask_manager(children, &json!({ "command": format!("port-{verb}"), "port": switch }))?;
+    let port = switch.to_owned();
+    let verb = if out {
+        ask_manager(children, &PhasePortOut { port, why: String::new() })?;
+        "phase-out"
+    } else {
+        ask_manager(children, &PhasePortIn { port })?;
+        "phase-in"
+    };
     driven.events.push(format!("window {window}: {verb} {switch}"));
     driven.phases.push(Phase { switch: switch.to_owned(), out, begin: Instant::now() });
     Ok(())
@@ -267,15 +275,12 @@ fn look_at_phases(
     if driven.phases.is_empty() {
         return Ok(());
     }
-    let status = ask_manager(children, &json!({ "command": "port-status", "all": true }))?;
-    let ports = status["ports"].as_array().map_or(&[][..], Vec::as_slice);
+    let ports = ask_manager(children, &GetPorts { all: true })?.ports;
     let events = &mut driven.events;
     driven.phases.retain(|phase| {
-        let of_switch = |port: &&Value| {
-            let at = port["at"].as_str().and_then(|at| at.rsplit_once('/'));
-            at.is_some_and(|(name, _)| name == phase.switch)
-        };
-        let done = ports.iter().filter(of_switch).all(|port| port["state"] == phase.done());
+        let of_switch =
+            |port: &&Port| port.at.rsplit_once('/').is_some_and(|(name, _)| name == phase.switch);
+        let done = ports.iter().filter(of_switch).all(|port| port.state == phase.done());
         if done {
             let after = phase.begin.elapsed().as_secs_f64() * 1e3;
             let Phase { switch, .. } = phase;
@@ -286,9 +291,9 @@ fn look_at_phases(
     Ok(())
 }
 
-fn ask_manager(children: &mut Children, request: &Value) -> Result<Value, UpError> {
-    let said = children.ask("sm.sock", request);
-    said.map_err(|why| UpError::Script(format!("{}: {why}", request["command"])))
+fn ask_manager<O: Operation>(children: &mut Children, operation: &O) -> Result<O::Answer, UpError> {
+    let said = children.request("sm.sock", operation);
+    said.map_err(|why| UpError::Script(format!("{}: {why}", O::COMMAND)))
 }
 
 fn ask<O: Operation>(
@@ -297,9 +302,7 @@ fn ask<O: Operation>(
     operation: &O,
 ) -> Result<O::Answer, UpError> {
     let name = format!("agents-{process}");
-    let said = children.ask(&format!("{name}.sock"), &operation.request());
-    let said = said.and_then(|said| serde_json::from_value(said).map_err(|why| why.to_string()));
-    said.map(|document: Document<O::Answer>| document.answer).map_err(|why| {
+    children.request(&format!("{name}.sock"), operation).map_err(|why| {
         let log = children.path(&format!("{name}.log")).display().to_string();
         UpError::Late { name, why, log }
     })

@@ -17,6 +17,8 @@ use snin_daemon::control::Connection;
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_fabric::{Guid, PortNum, Topology};
+use snin_protocol::operator::agent::Software;
+use snin_protocol::operator::{agent, controller, manager};
 
 use crate::command::jobs::quoted;
 use crate::document::SCHEMA_VERSION;
@@ -218,14 +220,18 @@ fn bring_up(
     emulator.args(["--socket", folder.fabric()]).arg("--control").arg(path("emulator.sock"));
     emulator.args(["--rate", &args.rate.to_string()]);
     children.start("emulator", "snin", emulator)?;
-    children.wait("emulator", "emulator.sock", |_| Ok(()))?;
+    let status = json!({ "command": "status" });
+    children.wait("emulator", |children| children.ask("emulator.sock", &status).map(drop))?;
     progress.step("starting the subnet manager");
     let mut manager = children.command("snin-sm")?;
     manager.arg("--config").arg(path("sm.toml")).args(["--ibsim", folder.fabric()]);
     children.start("snin-sm", "snin-sm", manager)?;
-    children.wait("snin-sm", "sm.sock", |said| match said["healthy"] == true {
-        true => Ok(()),
-        false => Err(format!("missing: {}", said["missing"])),
+    children.wait("snin-sm", |children| {
+        let status = children.request("sm.sock", &manager::GetStatus {})?;
+        match status.healthy {
+            true => Ok(()),
+            false => Err(format!("missing: {}", status.missing.join("; "))),
+        }
     })?;
     progress.step("starting the controller");
     start_controller(children)?;
@@ -239,14 +245,16 @@ fn bring_up(
     for number in 0..folder.agents() {
         progress.step(format!("waiting for agents, process {number}"));
         let name = format!("agents-{number}");
-        children.wait(&name, &format!("{name}.sock"), |said| {
-            let software = &said["software"];
-            let (agents, hear) = (&software["agents"], &software["controller_heard"]);
-            if agents == hear {
-                heard += agents.as_u64().unwrap_or(0) as usize;
+        children.wait(&name, |children| {
+            let status = children.request(&format!("{name}.sock"), &agent::GetStatus {})?;
+            let Some(Software { agents, controller_heard, .. }) = status.software else {
+                return Err("it stands for no hosts of a software fabric".to_owned());
+            };
+            if agents == controller_heard {
+                heard += agents;
                 return Ok(());
             }
-            Err(format!("{hear} of {agents} agents hear the controller"))
+            Err(format!("{controller_heard} of {agents} agents hear the controller"))
         })?;
     }
     if heard == hosts {
@@ -265,7 +273,9 @@ fn start_controller(children: &mut Children) -> Result<(), UpError> {
     let mut controller = children.command("snin-controller")?;
     controller.arg("--config").arg(children.path("controller.toml"));
     children.start("snin-controller", "snin-controller", controller)?;
-    children.wait("snin-controller", "controller.sock", |_| Ok(()))
+    let status = controller::GetStatus {};
+    children
+        .wait("snin-controller", |children| children.request("controller.sock", &status).map(drop))
 }
 
 fn describe<W: Write>(said: &Document, out: &mut Output<W>) -> Result<(), Failure> {
