@@ -11,6 +11,7 @@ use std::time::Instant;
 use snin_fabric::generate::Recipe;
 use snin_fabric::ibnet;
 use snin_judges::{Etcd, JudgeError, Simulator};
+use snin_protocol::operator::manager::{GetCluster, GetManagers, State, Verdict};
 
 use crate::failover::ours::Manager;
 use crate::failover::{hosts, kill, number};
@@ -60,6 +61,11 @@ pub fn run(size: Size) -> Vec<Outcome> {
     lines
 }
 
+/// What the cluster's consent is to a manager.
+fn verdict(manager: &Manager) -> Option<Verdict> {
+    Some(manager.ask(&GetCluster {})?.verdict)
+}
+
 /// Seconds of each case, on a fabric of its own.
 fn measure(recipe: &str) -> Result<[f64; 3], JudgeError> {
     let topology = recipe.parse::<Recipe>().expect("a recipe").build().expect("a fabric");
@@ -77,25 +83,25 @@ fn measure(recipe: &str) -> Result<[f64; 3], JudgeError> {
     let managers = [start(0)?, start(1)?];
     let consented = |manager: &Manager| {
         manager.until("consented", |manager| {
-            manager.ask("cluster")["verdict"] == "granted" && manager.is("master")
+            verdict(manager) == Some(Verdict::Granted) && manager.is(State::Master)
         });
     };
     consented(&managers[0]);
     let cold = begin.elapsed().as_secs_f64();
 
-    managers[1].until("registered", |manager| manager.ask("cluster")["verdict"] == "other");
-    let guid =
-        managers[0].ask("managers")["managers"][0]["guid"].as_str().unwrap_or_default().to_owned();
+    managers[1].until("registered", |manager| verdict(manager) == Some(Verdict::Other));
+    let known = managers[0].ask(&GetManagers {}).map(|said| said.managers).unwrap_or_default();
+    let guid = known.first().expect("it knows itself").guid;
     let begin = Instant::now();
     etcd.put(&format!("blacklist/{guid}"), "measured")?;
     consented(&managers[1]);
     let handed_over = begin.elapsed().as_secs_f64();
 
     etcd.delete(&format!("blacklist/{guid}"))?;
-    managers[0].until("standby", |manager| manager.is("standby"));
+    managers[0].until("standby", |manager| manager.is(State::Standby));
     let begin = Instant::now();
     kill(managers[1].running.id());
-    managers[0].until("master", |manager| manager.is("master"));
+    managers[0].until("master", |manager| manager.is(State::Master));
     Ok([cold, handed_over, begin.elapsed().as_secs_f64()])
 }
 

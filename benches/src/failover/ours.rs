@@ -7,12 +7,15 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
 use snin_daemon::control::Connection;
 use snin_daemon::pki::{Pair, Pki};
 use snin_fabric::{Lid, Topology, ibnet};
 use snin_judges::{JudgeError, Running, Simulator};
 use snin_protocol::identity::{Identity, Role};
+use snin_protocol::operator::manager::{
+    GetDatabase, GetEvents, GetManagers, GetStatus, Mirror, State,
+};
+use snin_protocol::operator::{Event, Operation};
 
 use super::host::Host;
 use super::{Failover, PATIENCE, hosts, kill};
@@ -67,10 +70,10 @@ impl Manager {
         Ok(Self { running, socket })
     }
 
-    pub(crate) fn ask(&self, command: &str) -> Value {
-        let connection = Connection::open(&self.socket, Some(PATIENCE));
-        let said = connection.and_then(|mut open| open.ask(&json!({ "command": command })));
-        said.unwrap_or(Value::Null)
+    /// Its answer; none where it has none.
+    pub(crate) fn ask<O: Operation>(&self, operation: &O) -> Option<O::Answer> {
+        let mut connection = Connection::open(&self.socket, Some(PATIENCE)).ok()?;
+        Some(connection.request(operation).ok()?.answer)
     }
 
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
@@ -81,27 +84,27 @@ impl Manager {
         }
     }
 
-    pub(crate) fn is(&self, state: &str) -> bool {
-        let status = self.ask("status");
-        status["state"] == state && (state != "master" || status["healthy"] == true)
+    pub(crate) fn is(&self, state: State) -> bool {
+        self.ask(&GetStatus {}).is_some_and(|status| {
+            status.state == state && (state != State::Master || status.healthy)
+        })
     }
 
     /// Whether another manager has a copy of all that it knows.
     fn is_mirrored(&self) -> bool {
-        let said = self.ask("managers");
-        let mirrors = |manager: &Value| {
-            let mirror = &manager["mirror"];
-            mirror["follows"] == true && mirror["whole"] == true && mirror["behind"] == 0
-        };
-        said["managers"].as_array().is_some_and(|all| all.iter().any(mirrors))
+        let mirrors = |mirror: &Mirror| mirror.follows && mirror.whole && mirror.behind == 0;
+        let said = self.ask(&GetManagers {});
+        said.is_some_and(|said| {
+            said.managers.iter().any(|manager| manager.mirror.as_ref().is_some_and(mirrors))
+        })
     }
 
     /// When it last said so, in seconds of the day.
-    fn last(&self, is_it: impl Fn(&Value) -> bool) -> Option<f64> {
-        let events = self.ask("events");
-        let event = events["events"].as_array()?.iter().rfind(|event| is_it(event))?;
+    fn last(&self, is_it: impl Fn(&Event) -> bool) -> Option<f64> {
+        let events = self.ask(&GetEvents::default())?.events;
+        let Event(keys) = events.iter().rfind(|event| is_it(event))?;
         // 2026-11-21T07:05:03.123456Z
-        let time = event["time"].as_str()?.split_once('T')?.1.trim_end_matches('Z');
+        let time = keys.get("time")?.as_str()?.split_once('T')?.1.trim_end_matches('Z');
         time.split(':').try_fold(0.0, |sum, part| Some(sum * 60.0 + part.parse::<f64>().ok()?))
     }
 }
@@ -133,7 +136,7 @@ pub(super) fn run(topology: &Topology, kills: usize) -> Result<(Vec<Failover>, f
     let ports = free_ports();
     let start = |number: usize| Manager::start(&simulator, &at[number], number, ports);
     let mut managers = [start(0)?, start(1)?];
-    managers[0].until("master", |manager| manager.is("master"));
+    managers[0].until("master", |manager| manager.is(State::Master));
     let mut host = Host::new(&simulator, &names[1]);
     host.find_manager(topology.node_count());
     host.register();
@@ -143,7 +146,7 @@ pub(super) fn run(topology: &Topology, kills: usize) -> Result<(Vec<Failover>, f
         successor = Some(host.manager);
         // The one with the higher priority is master again, before it is killed again.
         managers[0] = start(0)?;
-        managers[0].until("master again", |manager| manager.is("master"));
+        managers[0].until("master again", |manager| manager.is(State::Master));
         host.find_manager(topology.node_count());
     }
     let ports = addresses(&managers[0]);
@@ -158,23 +161,30 @@ fn failover(
     successor: Option<Lid>,
 ) -> Result<Failover, JudgeError> {
     master.until("mirrored", Manager::is_mirrored);
-    let blocks = |manager: &Manager| manager.ask("status")["smps"]["lft_blocks"].as_u64();
+    let blocks = |manager: &Manager| manager.ask(&GetStatus {}).map(|it| it.smps.lft_blocks);
     let (before, begin) = (blocks(standby), Instant::now());
     kill(master.running.id());
     // A manager that handed over a moment ago still answers, read-only: that is no failover.
-    standby.until("master", |standby| standby.ask("status")["state"] == "master");
+    let is_master = |standby: &Manager| {
+        standby.ask(&GetStatus {}).is_some_and(|status| status.state == State::Master)
+    };
+    standby.until("master", is_master);
     match successor {
         // It is where it was the last time.
         Some(lid) => host.wait_for(lid),
         None => host.find_manager(topology.node_count()),
     }
     let (answered, answered_at) = (begin.elapsed().as_secs_f64(), now());
-    standby.until("verified", |standby| standby.is("master"));
-    let detected =
-        standby.last(|event| event["event"] == "STATE_CHANGE" && event["state"] == "discovering");
-    let up = standby.last(|event| event["event"] == "SUBNET_UP");
+    standby.until("verified", |standby| standby.is(State::Master));
+    let says = |Event(keys): &Event, key: &str, value: &str| {
+        keys.get(key).is_some_and(|said| said == value)
+    };
+    let detected = standby.last(|event| {
+        says(event, "event", "STATE_CHANGE") && says(event, "state", State::Discovering.name())
+    });
+    let up = standby.last(|event| says(event, "event", "SUBNET_UP"));
     let (detected, up) = (detected.expect("it noticed"), up.expect("it is up"));
-    let told = standby.last(|event| event["event"] == "TOOK_OVER").expect("ports are told");
+    let told = standby.last(|event| says(event, "event", "TOOK_OVER")).expect("ports are told");
     // Over midnight the seconds of the day begin anew.
     let since = |time: f64| (time - detected).rem_euclid(86_400.0);
     let moved = since(told).max(since(answered_at));
@@ -193,8 +203,8 @@ fn now() -> f64 {
 
 /// The addresses of all ports that have one.
 fn addresses(manager: &Manager) -> Vec<Lid> {
-    let said = manager.ask("database");
-    let text = said["database"].as_str().unwrap_or_default();
+    let said = manager.ask(&GetDatabase::default());
+    let text = said.map(|said| said.database).unwrap_or_default();
     let lids = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let [kind, _, _, _, guid, range, ..] = words[..] else { return None };
