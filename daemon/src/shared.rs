@@ -3,16 +3,18 @@
 //! [`Shared`] is the trait; [`Embedded`] keeps it in a file of this machine. What several machines share is a
 //! [`Cluster`]: `Etcd` (feature `etcd`), or [`Listed`], a file that an operator writes. A value has a revision,
 //! greater with every change of anything. What another daemon must not do meanwhile is held as a
-//! [lease](Shared::lease).
+//! [lease](Shared::lease). What one of several daemons alone changes, the leader, begins with an [`Election`].
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
+mod election;
 mod embedded;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod listed;
 
+pub use election::{Candidacy, Election, Values, election};
 pub use embedded::{Changes, Embedded};
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
@@ -93,6 +95,9 @@ pub enum SharedError {
     /// No member of the cluster's service answers.
     #[error("{0}")]
     Unreachable(String),
+    /// Another daemon leads, or none: this one's changes are not made.
+    #[error("this daemon does not lead any more: {0} does")]
+    Deposed(String),
     /// An address that cannot be used.
     #[error("{address}: {what}")]
     Address {
@@ -110,6 +115,11 @@ impl SharedError {
     /// Whether it is the disk that refuses: what is asked may work later, without anybody's help but more room.
     pub const fn is_of_disk(&self) -> bool {
         matches!(self, Self::Disk { .. })
+    }
+
+    /// Whether what is asked may work later: the disk refuses, or no member of the cluster's service answers.
+    pub const fn may_pass(&self) -> bool {
+        matches!(self, Self::Disk { .. } | Self::Unreachable(_))
     }
 }
 
@@ -172,13 +182,18 @@ pub fn cluster(address: &str, files: Option<&Files>) -> Result<Box<dyn Cluster>,
         return Ok(Box::new(Listed::new(Path::new(path))));
     }
     #[cfg(feature = "etcd")]
-    return Ok(Box::new(Etcd::open(address, files)?));
+    return Ok(Box::new(Etcd::open(address, files, "snin")?));
     #[cfg(not(feature = "etcd"))]
     {
         let _ = files;
-        let what = "this program was built without the feature etcd".to_owned();
-        Err(SharedError::Address { address: address.to_owned(), what })
+        Err(without_etcd(address))
     }
+}
+
+#[cfg(not(feature = "etcd"))]
+fn without_etcd(address: &str) -> SharedError {
+    let what = "this program was built without the feature etcd".to_owned();
+    SharedError::Address { address: address.to_owned(), what }
 }
 
 fn check(key: &str, value: Option<&[u8]>) -> Result<(), SharedError> {

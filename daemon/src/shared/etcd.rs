@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use etcd_client::{
     Certificate, Client, Compare, CompareOp, ConnectOptions, EventType, GetOptions, Identity,
-    KeyValue, PutOptions, TlsOptions, Txn, TxnOp, TxnOpResponse, WatchOptions,
+    KeyValue, PutOptions, TlsOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
@@ -23,6 +23,10 @@ use tokio::time::{sleep, timeout};
 
 use super::{Changed, Cluster, Conflict, Shared, SharedError, Versioned, check};
 use crate::session::Files;
+
+mod leading;
+
+pub(super) use leading::Leading;
 
 /// Seconds after which what a process attached is gone, if the process is.
 const TTL: i64 = 5;
@@ -65,17 +69,17 @@ struct Members {
 
 impl Etcd {
     /// Of an address such as `etcd://host:port,host:port/folder`, or `etcds://` with the files of a certificate.
-    /// Nothing is asked yet.
+    /// `folder` is where keys are unless the address says another one. Nothing is asked yet.
     ///
     /// # Errors
     /// When the address or a file cannot be used.
-    pub fn open(address: &str, files: Option<&Files>) -> Result<Self, SharedError> {
+    pub fn open(address: &str, files: Option<&Files>, folder: &str) -> Result<Self, SharedError> {
         let wrong = |what: &str| SharedError::Address {
             address: address.to_owned(),
             what: what.to_owned(),
         };
         let (scheme, rest) = address.split_once("://").ok_or_else(|| wrong("no etcd://"))?;
-        let (hosts, folder) = rest.split_once('/').unwrap_or((rest, "snin"));
+        let (hosts, folder) = rest.split_once('/').unwrap_or((rest, folder));
         let scheme = match scheme {
             "etcd" => "http",
             "etcds" => "https",
@@ -112,6 +116,15 @@ impl Etcd {
         work: impl Future<Output = Result<T, SharedError>>,
     ) -> Result<T, SharedError> {
         self.handle.block_on(work)
+    }
+
+    /// A transaction that may be tried at several members: its caller finds out whether an attempt was done.
+    fn transact(&self, txn: &Txn) -> Result<TxnResponse, SharedError> {
+        let ask = |mut client: Client| {
+            let txn = txn.clone();
+            async move { client.txn(txn).await }
+        };
+        self.wait(self.members.ask(ask))
     }
 }
 

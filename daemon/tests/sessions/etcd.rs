@@ -64,13 +64,13 @@ fn keys_change_by_who_has_seen_them_and_members_may_die() -> Result<(), JudgeErr
 }
 
 /// A member whose answers are lost from some time on, while what it is asked is done.
-struct Mute {
-    address: String,
-    is_mute: Arc<AtomicBool>,
+pub(crate) struct Mute {
+    pub(crate) address: String,
+    pub(crate) is_mute: Arc<AtomicBool>,
 }
 
 impl Mute {
-    fn before(member: &str) -> Self {
+    pub(crate) fn before(member: &str) -> Self {
         let (listener, member) = (TcpListener::bind("127.0.0.1:0").unwrap(), member.to_owned());
         let address = listener.local_addr().unwrap().to_string();
         let is_mute = Arc::new(AtomicBool::new(false));

@@ -2,6 +2,8 @@
 
 mod certificates;
 #[cfg(feature = "etcd")]
+mod election;
+#[cfg(feature = "etcd")]
 mod etcd;
 mod greeting;
 mod limits;
