@@ -53,6 +53,14 @@ impl FromStr for Address {
 }
 
 impl Address {
+    /// Reads one or more, with commas between them.
+    ///
+    /// # Errors
+    /// The first that is none.
+    pub fn read_all(text: &str) -> Result<Vec<Self>, BadAddress> {
+        text.split(',').map(|one| one.trim().parse()).collect()
+    }
+
     /// The first socket address of a host and port.
     pub(crate) fn resolve(host: &str) -> std::io::Result<SocketAddr> {
         let found = host.to_socket_addrs()?.next();
@@ -97,6 +105,12 @@ mod tests {
         ] {
             assert!(matches!(text.parse::<Address>(), Err(BadAddress::Form(_))), "{text}");
         }
+        let several = Address::read_all("tls://a:1, tls://b:2").unwrap();
+        assert_eq!(
+            several.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["tls://a:1", "tls://b:2"]
+        );
+        assert!(Address::read_all("tls://a:1,").is_err());
         let error = "plain://10.0.0.1:7".parse::<Address>().unwrap_err();
         assert!(matches!(error, BadAddress::NotLoopback(_)));
     }

@@ -1,5 +1,7 @@
 //! The calling end: calls again until the called end answers, and goes on with a new certificate without a break.
+//! Where any of several will do, it calls one after the other, and first the one that answered last.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
@@ -75,9 +77,16 @@ impl<In, Out> Drop for Caller<In, Out> {
 impl<In: Message + Send + 'static, Out: Message> Caller<In, Out> {
     /// Begins to call, on the runtime that this is called in.
     pub fn start(call: Call) -> Self {
+        Self::start_any(call, Vec::new())
+    }
+
+    /// The same, where those at `others` will do as well.
+    pub fn start_any(call: Call, others: Vec<Address>) -> Self {
         let (to_us, events) = mpsc::channel(call.limits.waiting.max(1));
         let tally = Arc::new(Tally::default());
-        let calling = Calling { call, tally: tally.clone(), number: 0, complained: false };
+        let at = [call.to.clone()].into_iter().chain(others).collect();
+        let calling =
+            Calling { call, at, tally: tally.clone(), number: 0, complained: BTreeSet::new() };
         let calling = tokio::spawn(calling.run(to_us));
         Self { events, open: None, tally, calling, says: std::marker::PhantomData }
     }
@@ -149,11 +158,14 @@ impl<In: Message + Send + 'static, Out: Message> Caller<In, Out> {
 
 /// The task that calls.
 struct Calling {
+    /// Its address is the one that is called now.
     call: Call,
+    /// Every one that will do.
+    at: Vec<Address>,
     tally: Arc<Tally>,
     number: u64,
-    /// Said once, not at each call.
-    complained: bool,
+    /// Places in `at` of which it was said that they do not answer: once, not at each call.
+    complained: BTreeSet<usize>,
 }
 
 impl Calling {
@@ -161,27 +173,37 @@ impl Calling {
         let looking =
             self.call.credentials.clone().map(|credentials| tokio::spawn(look(credentials)));
         let _looking = looking.map(Aborted);
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut place, mut silent) = (FIRST_PAUSE, 0, 0);
         loop {
+            self.call.to = self.at[place].clone();
             let called = tokio::time::timeout(self.call.limits.handshake, self.establish()).await;
             match called.unwrap_or(Err(SessionEnd::Slow)) {
                 Ok((peer, pipe)) => {
-                    if std::mem::take(&mut self.complained) {
+                    if self.complained.remove(&place) {
                         info!("{} answers at {}", peer, self.call.to);
                     }
-                    pause = FIRST_PAUSE;
-                    if self.work(peer, pipe, &events).await.is_err() {
-                        return;
+                    (pause, silent) = (FIRST_PAUSE, 0);
+                    match self.work(peer, pipe, &events).await {
+                        Ok(Over::Ended) => {}
+                        // It may stand still, and would be waited for again.
+                        Ok(Over::Silent) => place = (place + 1) % self.at.len(),
+                        Err(Gone) => return,
                     }
                 }
                 Err(end) => {
                     self.tally.add(end.count().unwrap_or(Count::Gone));
-                    if !std::mem::replace(&mut self.complained, true) {
+                    if self.complained.insert(place) {
                         warn!(
                             "the {} at {}: {end}; it is called again",
                             self.call.role, self.call.to
                         );
                     }
+                    (place, silent) = ((place + 1) % self.at.len(), silent + 1);
+                    // The next one at once, a pause after the last.
+                    if silent < self.at.len() {
+                        continue;
+                    }
+                    silent = 0;
                 }
             }
             tokio::time::sleep(jitter(pause)).await;
@@ -195,14 +217,16 @@ impl Calling {
         peer: Peer,
         pipe: Pipe,
         events: &mpsc::Sender<NumberedEvent<M>>,
-    ) -> Result<(), Gone> {
+    ) -> Result<Over, Gone> {
         let mut changes = self.call.credentials.as_ref().map(|credentials| credentials.changes());
         let (mut number, mut session) = self.begin(peer, pipe, events).await?;
         loop {
             select! {
                 ended = &mut session.0 => {
                     let end = ended.unwrap_or(SessionEnd::Ended);
-                    return events.send((number, SessionEvent::Closed(end))).await.map_err(|_| Gone);
+                    let is_silent = matches!(end, SessionEnd::Idle | SessionEnd::Unread);
+                    events.send((number, SessionEvent::Closed(end))).await.map_err(|_| Gone)?;
+                    return Ok(if is_silent { Over::Silent } else { Over::Ended });
                 }
                 () = changed(&mut changes) => {
                     let called = tokio::time::timeout(self.call.limits.handshake, self.establish()).await;
@@ -289,6 +313,13 @@ impl Calling {
         }
         Ok((Peer::new(welcome.identity), pipe))
     }
+}
+
+/// How a session ended.
+enum Over {
+    Ended,
+    /// The called end said nothing, or does not read.
+    Silent,
 }
 
 /// The owner of the caller is gone.

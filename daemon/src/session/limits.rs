@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// How long one of several that would do is waited for.
+const BRIEF: Duration = Duration::from_secs(2);
+
 /// See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -35,6 +38,13 @@ impl Default for Limits {
             burst: 2_000,
             waiting: 1_024,
         }
+    }
+}
+
+impl Limits {
+    /// For who may call another one instead, and so waits for none for long.
+    pub fn of_several() -> Self {
+        Self { handshake: BRIEF, idle: BRIEF, ..Self::default() }
     }
 }
 

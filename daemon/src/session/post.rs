@@ -48,12 +48,20 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
     /// # Errors
     /// When the system has no more threads or descriptors.
     pub fn call(call: Call) -> io::Result<Self> {
+        Self::call_any(call, Vec::new())
+    }
+
+    /// Calls the address, or one of the others: any of them will do.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn call_any(call: Call, others: Vec<Address>) -> io::Result<Self> {
         let (waker, waiting) = (Waker::new()?, call.limits.waiting.max(1));
         let (to_us, heard) = mpsc::channel(waiting);
         let (orders, mut ordered) = mpsc::channel::<Order<Out>>(ORDERS);
         let (told, tally) = std::sync::mpsc::channel();
         let thread = waker.run("session", async move |waker| {
-            let mut caller = Caller::<In, Out>::start(call);
+            let mut caller = Caller::<In, Out>::start_any(call, others);
             // The thread that started this one waits for it.
             let _ = told.send(caller.tally().clone());
             loop {
