@@ -29,6 +29,14 @@ impl Clock {
         Self { sample: Some((sample, Time::ZERO)), kept: true, drift }
     }
 
+    /// Another controller is asked from now on: nothing is certain of its time, unless something else keeps all
+    /// clocks right.
+    pub const fn forget(&mut self) {
+        if !self.kept {
+            self.sample = None;
+        }
+    }
+
     /// Whether anything is known of the controller's time.
     pub const fn is_known(&self) -> bool {
         self.sample.is_some()
@@ -122,6 +130,18 @@ mod tests {
         let maybe = clock.maybe_from(moment, NOW);
         assert_eq!((maybe, clock.latest(maybe)), (moment + Time(980), moment));
         assert_eq!(clock.surely_from(Time::MAX, NOW), Time::MAX);
+    }
+
+    #[test]
+    fn what_one_controller_said_of_the_time_is_not_held_against_the_next() {
+        let mut clock = Clock::unknown(0);
+        clock.learn(ClockSample { ahead: 1_000, error: Time(20) }, NOW);
+        clock.forget();
+        assert!(!clock.is_known() && clock.explains(NOW + Time::secs(1_000), NOW));
+        assert!(clock.learn(ClockSample { ahead: 1_000_000_000, error: Time(20) }, NOW));
+        let mut kept = Clock::kept(Time(10), 100);
+        kept.forget();
+        assert!(kept.is_known());
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub(super) struct ControllerSession {
     session: Session,
     /// The greatest heard.
     term: Term,
+    /// The term of the controller whose time is known.
+    clock_of: Term,
     /// The last smaller one.
     stale: Option<Term>,
     /// When the Hello, or the ask under way, is said again.
@@ -97,6 +99,7 @@ impl ControllerSession {
             phase: if config.controller { Phase::Greeting } else { Phase::Alone },
             session: Session(config.session),
             term: Term(0),
+            clock_of: Term(0),
             stale: None,
             say_at: now,
             clock_at: now,
@@ -134,6 +137,19 @@ impl ControllerSession {
             context.counters.stale_session += 1;
             return;
         }
+        if frame.term > self.term {
+            self.term = frame.term;
+            match self.phase {
+                // Another controller, which knows of no conversation.
+                Phase::Talking => {
+                    self.heard(context, now);
+                    self.part(context, sender, now);
+                    return self.converse(context, sender, now);
+                }
+                Phase::Greeting => self.turn_to(context),
+                Phase::Alone | Phase::Parting => {}
+            }
+        }
         if let ControllerMessage::Clock(answer) = frame.body
             && let Some(sample) = ClockSample::new(answer.sent, frame.at, now)
             && !context.clock.learn(sample, now)
@@ -145,7 +161,6 @@ impl ControllerSession {
             context.counters.wrong_clock += 1;
             return;
         }
-        self.term = frame.term;
         self.heard(context, now);
         match &frame.body {
             ControllerMessage::Welcome(terms) if self.phase == Phase::Greeting => {
@@ -170,6 +185,14 @@ impl ControllerSession {
         self.converse(context, sender, now);
     }
 
+    /// What a controller of an earlier term said of the time says nothing of this one's.
+    const fn turn_to(&mut self, context: &mut Context) {
+        if self.clock_of.0 != self.term.0 {
+            self.clock_of = self.term;
+            context.clock.forget();
+        }
+    }
+
     /// Lets go of everything that this conversation gave, to begin a new one.
     fn part(&mut self, context: &mut Context, sender: &mut Sender, now: Time) {
         self.phase = Phase::Parting;
@@ -190,6 +213,7 @@ impl ControllerSession {
         if self.phase == Phase::Parting && sender.all_conform(context, now) {
             self.phase = Phase::Greeting;
             self.say_at = now;
+            self.turn_to(context);
         }
         match self.phase {
             Phase::Alone | Phase::Parting => {}

@@ -6,7 +6,7 @@ use snin_agent_core::{BreakReason, Call, Config, Event, FlowId, Notice, Output, 
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::message::{
     AgentMessage, Answer, Change, ClockAnswer, ClockQuestion, ControllerMessage, FromAgent, Grant,
-    Lease, LinkTest, LinkTested, Refusal, ToAgent, Verdict, Wait,
+    Hello, Lease, LinkTest, LinkTested, Refusal, Terms, ToAgent, Verdict, Wait,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -24,6 +24,9 @@ fn frames_of_the_past_are_refused_and_counted() {
         term: Term(5),
         ..bench.frame(clock.clone())
     })));
+    // It is another controller's, which is greeted in a session of its own.
+    bench.session = Session(bench.session.0 + 1);
+    assert_eq!(bench.take(), [greets(&bench, Term(5))]);
     bench.controller(lease(1, bench.now));
     let of_an_earlier_session =
         ToAgent { session: Session(77), ..bench.frame(lease(1, bench.now)) };
@@ -39,6 +42,47 @@ fn frames_of_the_past_are_refused_and_counted() {
     bench.take();
     bench.controller(lease(5, bench.now));
     assert_eq!((bench.take(), bench.counters().stale_lease), (vec![], 1));
+}
+
+fn greets(bench: &Bench, term: Term) -> Output {
+    bench.says(AgentMessage::Hello(Hello { port: Bench::config().port, term }))
+}
+
+#[test]
+fn another_controllers_time_is_asked_for_before_anything_else() {
+    let mut bench = Bench::new(Config { clock_error: None, ..Bench::config() });
+    // The first one's clock is the agent's.
+    bench.controller(ControllerMessage::Clock(ClockAnswer { sent: bench.now }));
+    bench.open(FLOW, PEER);
+    bench.send(FLOW, 0, 10);
+    assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
+    // Another one leads, whose clock is a day ahead.
+    let other = |bench: &mut Bench, body| {
+        let at = bench.now + Time::secs(86_400);
+        let frame = ToAgent { term: Term(2), at, ..bench.frame(body) };
+        bench.notify(Event::Controller(Arc::new(frame)));
+    };
+    other(&mut bench, ControllerMessage::Stranger);
+    bench.session = Session(bench.session.0 + 1);
+    assert_eq!(bench.take(), [greets(&bench, Term(2))]);
+    let terms = Terms { window: MS, guard: GUARD, clock_error: Time::micros(10) };
+    other(&mut bench, ControllerMessage::Welcome(terms));
+    let sent = bench.now;
+    assert_eq!(bench.take(), [bench.says(AgentMessage::Clock(ClockQuestion { sent }))]);
+    other(&mut bench, ControllerMessage::Clock(ClockAnswer { sent }));
+    assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
+    // What it grants is in its own time.
+    let from = bench.now + Time::secs(86_400);
+    let grants = vec![grant(FLOW, TREE, from, from + MS)];
+    other(
+        &mut bench,
+        ControllerMessage::Lease(Lease { sequence: 1, heard: 1, grants, answers: vec![] }),
+    );
+    bench.connected();
+    assert_eq!((bench.posted(), bench.counters().wrong_clock), (vec![10], 0));
+    // The first one comes back, and is not followed.
+    bench.controller(ControllerMessage::Stranger);
+    assert_eq!(bench.counters().stale_term, 1);
 }
 
 #[test]
