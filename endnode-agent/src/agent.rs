@@ -391,8 +391,8 @@ fn make(
         Arc::clone(&rings),
         clock,
     );
-    let controller = checked.controller.clone().map(|address| {
-        ControllerSession::call(Arc::clone(&rings), guid, address, credentials.clone())
+    let controller = checked.controllers.split_first().map(|(first, others)| {
+        ControllerSession::call(Arc::clone(&rings), guid, (first, others), credentials.clone())
     });
     let controller = controller
         .transpose()

@@ -27,7 +27,8 @@ snin_daemon::settings! {
         /// has to name that GUID.
         peers: BTreeMap<String, String> = BTreeMap::new(),
         /// Where the controller answers: tls://host:port, unix:///path, or, on this machine only,
-        /// plain://127.0.0.1:port. Without one nothing is granted.
+        /// plain://127.0.0.1:port. Of several controllers all, with commas between them: the one that leads is
+        /// found. Without one nothing is granted.
         controller: Option<String> = None,
         /// The controller's API, where users of this host have requests through pair_socket: tls://host:port, or,
         /// on this machine only, unix:///path. Default: they have none.
@@ -123,7 +124,8 @@ pub(crate) struct Checked {
     pub(crate) guid: Option<Guid>,
     pub(crate) listen: Address,
     pub(crate) peers: BTreeMap<Guid, Address>,
-    pub(crate) controller: Option<Address>,
+    /// Any of them will do.
+    pub(crate) controllers: Vec<Address>,
     pub(crate) controller_api: Option<Address>,
     pub(crate) certificates: Option<Files>,
     pub(crate) socket_group: Option<SocketGroup>,
@@ -193,8 +195,9 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
     if let Some(level) = value.service_level.filter(|&level| level > 15) {
         return refuse("service_level", format!("{level}: 0 to 15"));
     }
-    let controller = value.controller.as_deref();
-    let controller = controller.map(|address| read(settings, "controller", address)).transpose()?;
+    let controllers = value.controller.as_deref().map(Address::read_all).transpose();
+    let controllers = controllers.map_err(|error| settings.refuse("controller", error))?;
+    let controllers = controllers.unwrap_or_default();
     let controller_api = value.controller_api.as_deref();
     let controller_api =
         controller_api.map(|address| read(settings, "controller_api", address)).transpose()?;
@@ -206,7 +209,7 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
         value.revoked.as_deref(),
     );
     let certificates = certificates.map_err(|error| settings.refuse(error.0, error))?;
-    let mut addresses = peers.values().chain(&controller).chain(&controller_api).chain([&listen]);
+    let mut addresses = peers.values().chain(&controllers).chain(&controller_api).chain([&listen]);
     let needs_certificate = addresses.any(|address| matches!(address, Address::Tls(_)));
     drop(addresses);
     if certificates.is_none() && needs_certificate {
@@ -216,7 +219,7 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
         guid,
         listen,
         peers,
-        controller,
+        controllers,
         controller_api,
         certificates,
         socket_group: group::configured(settings, value.socket_group.as_ref())?,
@@ -251,7 +254,7 @@ impl Checked {
             piece,
             mtu: packet,
             rate: settings.rate,
-            controller: self.controller.is_some(),
+            controller: !self.controllers.is_empty(),
             // It counts from the agent's start, so nothing but the controller's answers can say how far off it is.
             clock_error: None,
             // A datagram is done when it has left; RC's completion says that it has arrived.

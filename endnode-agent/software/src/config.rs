@@ -19,7 +19,8 @@ snin_daemon::settings! {
         /// The GUIDs of the ports that agents are at, such as "0x0002c90300a1b2c3".
         guids: Vec<String> = Vec::new(),
         /// Where the controller answers: tls://host:port, unix:///path, or, on this machine only,
-        /// plain://127.0.0.1:port. Without one nothing is granted.
+        /// plain://127.0.0.1:port. Of several controllers all, with commas between them: the one that leads is
+        /// found. Without one nothing is granted.
         controller: Option<String> = None,
         /// Each port's certificate (PEM), for tls://; {guid} in the path stands for the port's GUID, as in
         /// "/etc/snin/pki/agent-{guid}.crt". `snin pki issue agent/GUID` makes one.
@@ -83,8 +84,9 @@ pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
     if ports.is_empty() {
         return Err(settings.refuse("guids", "at least one port's GUID is needed"));
     }
-    let controller = value.controller.as_deref().map(str::parse::<Address>).transpose();
-    let controller = controller.map_err(|error| settings.refuse("controller", error))?;
+    let controllers = value.controller.as_deref().map(Address::read_all).transpose();
+    let controllers = controllers.map_err(|error| settings.refuse("controller", error))?;
+    let controllers = controllers.unwrap_or_default();
     let certificates = Files::configured(
         value.certificate.as_deref(),
         value.key.as_deref(),
@@ -92,7 +94,7 @@ pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
         value.revoked.as_deref(),
     );
     let certificates = certificates.map_err(|error| settings.refuse(error.0, error))?;
-    if certificates.is_none() && matches!(controller, Some(Address::Tls(_))) {
+    if certificates.is_none() && controllers.iter().any(|at| matches!(at, Address::Tls(_))) {
         return Err(settings.refuse("certificate", SessionEnd::NoCredentials));
     }
     let counts = [
@@ -121,7 +123,7 @@ pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
         pairs: value.pairs,
         queue: value.waiting,
         depth: value.depth,
-        controller: controller.is_some(),
+        controller: !controllers.is_empty(),
         acknowledgement: Time::micros(value.acknowledgement_us),
         stall: Time::millis(value.stall_ms),
         silence,
@@ -136,7 +138,7 @@ pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
     Ok(Options {
         fabric: value.software_port.clone(),
         ports,
-        controller,
+        controllers,
         certificates,
         control: value.control_socket.clone(),
         group: group::configured(settings, value.socket_group.as_ref())?,

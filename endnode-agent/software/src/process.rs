@@ -47,8 +47,8 @@ pub struct Options {
     pub fabric: String,
     /// The ports.
     pub ports: Vec<Guid>,
-    /// Where the controller answers; without one nothing is granted.
-    pub controller: Option<Address>,
+    /// Where controllers answer, of which one leads; without any nothing is granted.
+    pub controllers: Vec<Address>,
     /// With a controller at `tls://`: the certificates, where [`GUID`] stands for each port's GUID.
     pub certificates: Option<Files>,
     /// Where it is asked.
@@ -276,18 +276,18 @@ impl Process {
 }
 
 fn call(options: &Options, port: Guid) -> Result<Option<Session>, Failure> {
-    let Some(to) = options.controller.clone() else { return Ok(None) };
+    let Some((to, others)) = options.controllers.split_first() else { return Ok(None) };
     let files = options.certificates.as_ref().map(|files| of_port(files, port));
     let call = Call {
-        to,
+        to: to.clone(),
         service: Service::Grants,
         role: Role::Controller,
         peer: None,
         identity: Identity::Agent(port),
-        limits: Limits::default(),
+        limits: if others.is_empty() { Limits::default() } else { Limits::of_several() },
         credentials: files.map(Credentials::load).transpose()?.map(Arc::new),
     };
-    Ok(Some(Post::call(call)?))
+    Ok(Some(Post::call_any(call, others.to_vec())?))
 }
 
 /// The files of one port.

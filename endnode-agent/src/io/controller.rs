@@ -24,22 +24,23 @@ pub(crate) struct ControllerSession {
 }
 
 impl ControllerSession {
-    /// Calls the controller as the agent of a port, again and again while it does not answer.
+    /// Calls the controller as the agent of a port, or one of the others: again and again until one answers.
     pub(crate) fn call(
         rings: Arc<Rings>,
         port: Guid,
-        controller: Address,
+        (first, others): (&Address, &[Address]),
         credentials: Option<Arc<Credentials>>,
     ) -> io::Result<Self> {
-        let post = Post::call(Call {
-            to: controller,
+        let call = Call {
+            to: first.clone(),
             service: Service::Grants,
             role: Role::Controller,
             peer: None,
             identity: Identity::Agent(port),
-            limits: Limits::default(),
+            limits: if others.is_empty() { Limits::default() } else { Limits::of_several() },
             credentials,
-        })?;
+        };
+        let post = Post::call_any(call, others.to_vec())?;
         Ok(Self { rings, post, is_open: false, frames: Vec::new() })
     }
 
