@@ -6,6 +6,7 @@ pub mod bound;
 pub mod config;
 pub mod error;
 pub mod events;
+pub mod leadership;
 pub mod metrics;
 pub mod owners;
 pub mod packing;
