@@ -21,11 +21,13 @@ use snin_protocol::operator::controller::{
 use snin_protocol::operator::{Certificate, Event, Events, Operation};
 
 use crate::config::Source;
-use crate::daemon::{Daemon, not_clos};
+use crate::daemon::Daemon;
 use crate::describing;
+use crate::leading::Leading;
 use crate::metrics;
 use crate::principal::{ApiError, NotKnown, Permission, Principal};
 use crate::punctuality::Decided;
+use crate::viewing::not_clos;
 
 /// What one is answered.
 enum Answer {
@@ -113,6 +115,14 @@ impl Daemon {
 
     fn grants_well(&self) -> (bool, String) {
         let (well, word) = match (&self.core, &self.manager) {
+            _ if let Some(leading) = self.standby() => {
+                let (well, word) = leading.standing();
+                return match &self.known {
+                    Some(_) => (well, word),
+                    // It could not go on at once.
+                    None => (false, format!("{word}; {}", NotKnown::WHY)),
+                };
+            }
             _ if self.state.trouble().is_some() => (false, "the state is not stored"),
             (None, _) => (false, NotKnown::WHY),
             (Some(core), _) if core.is_deposed() => (false, "another controller is in charge"),
@@ -145,6 +155,13 @@ impl Daemon {
             keys.remove("user")
         });
         let request = Request::parse(command, body)?;
+        let asks_of_it = matches!(
+            request,
+            Request::GetStatus(_) | Request::GetWindows(_) | Request::GetEvents(_)
+        );
+        if let Some(leading) = self.standby().filter(|_| !asks_of_it) {
+            return Err(ApiError::failed(format_args!("this controller {}", leading.standing().1)));
+        }
         let principal = &self.principal(client, user.as_ref().and_then(Value::as_u64));
         let value = match &request {
             Request::GetStatus(asked) => said(asked, self.status()),
@@ -185,6 +202,11 @@ impl Daemon {
         value.map(Answer::Now)
     }
 
+    /// Where this controller stands by, what it knows of that.
+    fn standby(&self) -> Option<&Leading> {
+        self.leading.as_ref().filter(|_| !self.begun)
+    }
+
     pub(crate) fn core(&self) -> Result<&Core, NotKnown> {
         self.core.as_deref().ok_or(NotKnown)
     }
@@ -203,6 +225,8 @@ impl Daemon {
             name: self.identity.to_string(),
             healthy,
             state,
+            standby: self.standby().is_some(),
+            leader: self.standby().and_then(Leading::leader).map(str::to_owned),
             term: self.config.term.0,
             least_term: core.and_then(|core| core.least_term()).map(|term| term.0),
             policy: self.policy(),

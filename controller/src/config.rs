@@ -13,6 +13,9 @@ use snin_protocol::identity::{Identity, Role};
 use snin_protocol::view::Policy;
 use snin_protocol::{Term, Time};
 
+/// The longest lease of a leader, in seconds.
+const LONGEST_LEASE: u32 = 60;
+
 snin_daemon::settings! {
     /// Every key of `controller.toml`.
     pub struct Settings {
@@ -40,6 +43,12 @@ snin_daemon::settings! {
         revoked: Option<PathBuf> = None,
         /// Where term, pinned grants, slices and requests are kept.
         state_dir: PathBuf = PathBuf::from("/var/lib/snin/controller"),
+        /// Where they are kept instead by two or more controllers, one of which leads while the others stand by:
+        /// etcd://host:port,host:port,host:port, or etcds:// with this controller's certificate. A /FOLDER behind
+        /// says below which key; default: /snin-controller.
+        store: Option<String> = None,
+        /// With store: for so many seconds a leader that is not heard may lead on. Another one leads after that.
+        leader_lease_s: u32 = 5,
         /// The term is at least this: for a controller that lost its state, greater than any that agents
         /// have heard of.
         least_term: u64 = 1,
@@ -114,6 +123,15 @@ pub enum Source {
     File(PathBuf, Option<Lmc>),
 }
 
+/// A store that several controllers share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SharedStore {
+    /// Its address.
+    pub address: String,
+    /// The seconds of the leader's lease.
+    pub lease: u32,
+}
+
 /// The settings, checked but for the files that they name.
 #[derive(Clone, Debug)]
 pub struct Checked {
@@ -123,6 +141,8 @@ pub struct Checked {
     pub source: Source,
     /// What the core has to know; its term is not the one that counts.
     pub core: Config,
+    /// Where the state is, if not in `state_dir`.
+    pub store: Option<SharedStore>,
     /// The certificate's files.
     pub files: Option<Files>,
     /// Where the API is.
@@ -188,7 +208,22 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
         return Err(loaded.refuse("certificate", SessionEnd::NoCredentials));
     }
     let socket_group = group::configured(loaded, value.socket_group.as_ref())?;
-    Ok(Checked { listen, source, core, files, api, launchers: launchers(loaded)?, socket_group })
+    let (store, launchers) = (shared_store(loaded)?, launchers(loaded)?);
+    Ok(Checked { listen, source, core, store, files, api, launchers, socket_group })
+}
+
+fn shared_store(loaded: &Loaded<Settings>) -> Result<Option<SharedStore>, SettingsError> {
+    let lease = loaded.value.leader_lease_s;
+    if !(1..=LONGEST_LEASE).contains(&lease) {
+        let what = format_args!("leader_lease_s is {lease}: 1 to {LONGEST_LEASE}");
+        return Err(loaded.refuse("leader_lease_s", what));
+    }
+    let Some(address) = loaded.value.store.clone() else { return Ok(None) };
+    if !["etcd://", "etcds://"].iter().any(|scheme| address.starts_with(scheme)) {
+        let what = format_args!("store: `{address:.120}`: etcd://HOST:PORT,... or etcds://");
+        return Err(loaded.refuse("store", what));
+    }
+    Ok(Some(SharedStore { address, lease }))
 }
 
 fn launchers(loaded: &Loaded<Settings>) -> Result<BTreeMap<String, String>, SettingsError> {
@@ -288,6 +323,14 @@ mod tests {
             (
                 "topology = \"f\"\nlisten = [\"tls://ctl1:7\"]",
                 "controller.toml: tls:// needs certificate, key and ca_certificate in the configuration",
+            ),
+            (
+                "topology = \"f\"\nstore = \"redis://a:1\"",
+                "controller.toml:2: store: `redis://a:1`: etcd://HOST:PORT,... or etcds://",
+            ),
+            (
+                "topology = \"f\"\nleader_lease_s = 0",
+                "controller.toml:2: leader_lease_s is 0: 1 to 60",
             ),
         ] {
             assert_eq!(refused(text), told);

@@ -13,7 +13,6 @@ use snin_daemon::meter::{Cause, Meter};
 use snin_daemon::service;
 use snin_daemon::session::{Call, Credentials, Limits, Listen, Listener, Received};
 use snin_daemon::signals::Signal;
-use snin_fabric::view::View;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 use snin_protocol::greeting::Service;
@@ -23,21 +22,23 @@ use snin_protocol::operator::controller::{Because, Missed};
 use snin_protocol::view::Policy;
 use tokio::select;
 use tokio::time::{Interval, MissedTickBehavior};
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use crate::config::{Checked, Settings, Source};
 use crate::error::Failure;
 use crate::events::DaemonEvent;
-use crate::io::manager::{Manager, News};
+use crate::io::candidate::Terms;
+use crate::io::manager::Manager;
 use crate::io::outlets::Outlets;
 use crate::io::state::State;
 use crate::io::timer::Timer;
-use crate::io::topology;
+use crate::leading::Leading;
 use crate::link_tests::LinkTests;
 use crate::metrics::Counted;
 use crate::punctuality::Decided;
 use crate::recording::Recorded;
 use crate::storing::recall;
+use crate::viewing::Known;
 
 /// How often control socket, pages and signals are looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -52,7 +53,7 @@ const TURN: usize = 256;
 pub struct Daemon {
     pub(crate) clock: Clock,
     /// What this thread's time goes to after a window was due.
-    meter: Arc<Meter>,
+    pub(crate) meter: Arc<Meter>,
     pub(crate) config: Config,
     pub(crate) identity: Identity,
     pub(crate) listen: Listen,
@@ -60,7 +61,7 @@ pub struct Daemon {
     /// There once the fabric is known.
     pub(crate) core: Option<Recorded>,
     /// Where the core is recorded to.
-    record: Option<PathBuf>,
+    pub(crate) record: Option<PathBuf>,
     pub(crate) agents: Option<Listener<FromAgent, ToAgent>>,
     pub(crate) manager: Option<Manager>,
     pub(crate) state: State,
@@ -68,7 +69,7 @@ pub struct Daemon {
     timer: Timer,
     looks: Interval,
     /// Agents whose sessions are over, and until when they may come again.
-    leaving: BTreeMap<Guid, Time>,
+    pub(crate) leaving: BTreeMap<Guid, Time>,
     pub(crate) windows: VecDeque<(WindowReport, Decided)>,
     pub(crate) counted: Counted,
     pub(crate) link_tests: LinkTests,
@@ -80,10 +81,12 @@ pub struct Daemon {
     pub(crate) requests_per_user: usize,
     /// The slices that are kept are of this version of the core's.
     pub(crate) slices_version: Option<u64>,
-    /// Whether the term is on the disk.
+    /// Whether the term is in the store, and nobody else leads.
     pub(crate) begun: bool,
-    /// What the fabric is, while there is no term to grant in.
-    pub(crate) view: Option<Arc<dyn View>>,
+    /// What the fabric is, as far as that is known.
+    pub(crate) known: Option<Known>,
+    /// Whether this controller leads, where several share a store.
+    pub(crate) leading: Option<Leading>,
     watchdog: Option<(Time, Time)>,
 }
 
@@ -102,8 +105,22 @@ impl Daemon {
         let credentials = checked.credentials()?.map(Arc::new);
         outlets.offer(checked.api.clone(), credentials.clone(), checked.socket_group)?;
         let identity = identity(settings, credentials.as_deref())?;
-        let state = State::open(&settings.state_dir)?;
-        let config = checked.core.clone();
+        let (clock, config) = (Clock::system(), checked.core.clone());
+        let leading = match &checked.store {
+            None => None,
+            Some(store) => {
+                let terms = Terms {
+                    name: identity.to_string(),
+                    least: config.term,
+                    longest: config.longest_in_force(),
+                };
+                Some(Leading::start(store, checked.files.as_ref(), terms, clock.now())?)
+            }
+        };
+        let state = match leading {
+            None => State::open(&settings.state_dir)?,
+            Some(_) => State::default(),
+        };
         let limits = settings.limits();
         let listen = Listen {
             at: checked.listen,
@@ -115,7 +132,6 @@ impl Daemon {
             limits,
             credentials: credentials.clone(),
         };
-        let clock = Clock::system();
         let meter = Arc::new(Meter::new(clock));
         let manager = match &checked.source {
             Source::File(..) => None,
@@ -159,11 +175,14 @@ impl Daemon {
             requests_per_user: settings.requests_per_user as usize,
             slices_version: None,
             begun: false,
-            view: None,
+            known: None,
+            leading,
             watchdog: watchdog.map(|every| (Time(every), clock.now() + Time(every))),
         };
-        if let Err(failure) = daemon.begin() {
-            if !failure.is_of_disk() {
+        if daemon.leading.is_some() {
+            service::ready("stands by");
+        } else if let Err(failure) = daemon.begin() {
+            if !failure.may_pass() {
                 return Err(failure);
             }
             service::ready("grants nothing until its state can be stored");
@@ -178,13 +197,17 @@ impl Daemon {
     /// What it cannot go on without.
     pub async fn run(mut self) -> Result<(), Failure> {
         loop {
+            self.lead()?;
             self.test_links();
             self.perform()?;
             let due = self.core.as_ref().and_then(|core| core.next_deadline());
+            let of_lease = self.leading.as_ref().and_then(Leading::next_deadline);
+            let due = [due, of_lease].into_iter().flatten().min();
             self.timer.set(due).map_err(Failure::system("the timer"))?;
             match self.next().await? {
                 DaemonEvent::Agent(heard) => self.receive_agents(heard),
                 DaemonEvent::Manager(news) => self.receive_manager(news)?,
+                DaemonEvent::Leadership(answer, elected) => self.answered(answer, elected),
                 DaemonEvent::Due => self.decide(),
                 DaemonEvent::Look => {
                     if self.look()? {
@@ -212,12 +235,19 @@ impl Daemon {
                 None => std::future::pending().await,
             }
         };
+        let leading = async {
+            match &mut self.leading {
+                Some(leading) => leading.next().await,
+                None => std::future::pending().await,
+            }
+        };
         Ok(select! {
             biased;
             rang = self.timer.rings() => {
                 rang.map_err(Failure::system("the timer"))?;
                 DaemonEvent::Due
             }
+            (answer, elected) = leading => DaemonEvent::Leadership(answer, elected.map(Box::new)),
             _ = self.looks.tick() => DaemonEvent::Look,
             news = manager => DaemonEvent::Manager(news),
             heard = agents => DaemonEvent::Agent(heard),
@@ -257,116 +287,8 @@ impl Daemon {
         }
     }
 
-    fn receive_manager(&mut self, news: News) -> Result<(), Failure> {
-        let now = self.clock.now();
-        match (news, &mut self.core) {
-            (News::View(view), _) => return self.take_view(view),
-            (News::Change(change), Some(core)) => {
-                self.outlets.notify("UNUSABLE", json!({ "pairs": change.unusable.len() }));
-                core.handle(Event::Unusable(change), now);
-            }
-            (News::Change(_), None) => {}
-            (News::Policy(policy), _) => self.take_policy(policy),
-            (News::Test(test), core) => {
-                self.link_tests.begin(
-                    test.port,
-                    test.messages,
-                    Some(test.number),
-                    core.as_ref(),
-                    now,
-                );
-            }
-            (News::Found(who), core) => {
-                if let Some(core) = core {
-                    core.handle(Event::Manager(true), now);
-                }
-                info!("{who} says what the fabric is");
-                self.outlets.notify("MANAGER_FOUND", json!({ "manager": who }));
-            }
-            (News::Lost(why), core) => {
-                if let Some(core) = core {
-                    core.handle(Event::Manager(false), now);
-                }
-                warn!("{why}; the fabric is taken to be as it was");
-                self.outlets.notify("MANAGER_LOST", json!({ "why": why }));
-            }
-            (News::Trouble(why), _) => {
-                error!("the manager's view is of no use: {why}");
-                self.outlets.notify("VIEW_REFUSED", json!({ "why": why.to_string() }));
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn take_policy(&mut self, policy: Policy) {
-        if policy != self.policy() {
-            info!("the policy is {}", policy.name());
-            self.outlets.notify("POLICY", json!({ "policy": policy.name() }));
-        }
-        let strict = |policy| policy == Policy::Strict;
-        let other_trees = strict(policy) != strict(self.config.policy);
-        self.config.policy = policy;
-        // Which trees base addresses lead along depends on it.
-        if other_trees && let Err(error) = self.read_file() {
-            warn!("the fabric is as it was: {error}");
-        }
-        let now = self.clock.now();
-        if let Some(core) = &mut self.core {
-            core.handle(Event::Policy(policy), now);
-        }
-    }
-
     pub(crate) const fn policy(&self) -> Policy {
         self.config.policy
-    }
-
-    /// The fabric is another. With the first one agents are let in.
-    pub(crate) fn take_view(&mut self, view: Arc<dyn View>) -> Result<(), Failure> {
-        let (topology, routing) = (view.topology(), view.routing());
-        let (hosts, trees) = (routing.hosts.len(), routing.forest.len());
-        let fields = json!({
-            "version": view.version(), "switches": topology.switch_count(), "hosts": hosts, "trees": trees,
-            "unusable": view.unusable().len(), "not_clos": not_clos(&*view),
-        });
-        self.outlets.notify("VIEW", fields);
-        info!(
-            "view {}: {} switches, {hosts} hosts, {trees} trees",
-            view.version(),
-            topology.switch_count()
-        );
-        if let Some(why) = not_clos(&*view) {
-            warn!("no Clos, so nothing is granted between leaves: {why}");
-        }
-        let now = self.clock.now();
-        if let Some(core) = &mut self.core {
-            core.handle(Event::View(view), now);
-            self.meter.charge(Cause::View, now);
-            return Ok(());
-        }
-        if !self.begun {
-            self.view = Some(view);
-            return Ok(());
-        }
-        let core = Recorded::new(self.config.clone(), view, now, self.record.as_deref())?;
-        self.meter.expect(core.decide_at());
-        self.core = Some(core);
-        self.recall_reserved();
-        let agents = Listener::start(self.listen.clone())?.metered(self.meter.clone());
-        for address in agents.addresses() {
-            info!("agents call at {address}");
-        }
-        self.agents = Some(agents);
-        service::ready("grants connections");
-        self.outlets.notify("READY", json!({ "term": self.config.term.0 }));
-        Ok(())
-    }
-
-    /// Reads the topology file, if that is where the fabric comes from.
-    fn read_file(&mut self) -> Result<(), Failure> {
-        let Source::File(path, lmc) = &self.source else { return Ok(()) };
-        let version = self.core.as_ref().map_or(0, |core| core.view().version()) + 1;
-        let view = topology::read(path, *lmc, self.config.policy, version)?;
-        self.take_view(view)
     }
 
     /// A window is due, or something is to be said again.
@@ -497,9 +419,4 @@ fn identity(settings: &Settings, credentials: Option<&Credentials>) -> Result<Id
     }
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Ok(Identity::new(Role::Controller, settings.name.as_deref().unwrap_or(&host))?)
-}
-
-/// Why the fabric has no trees to grant.
-pub(crate) fn not_clos(view: &dyn View) -> Option<String> {
-    view.routing().shape.as_ref().err().map(ToString::to_string)
 }

@@ -42,9 +42,12 @@ pub enum Failure {
     /// The state.
     #[error(transparent)]
     Shared(#[from] SharedError),
-    /// A disk that hangs.
-    #[error("the disk of the state has not answered for {0} s: nothing is changed")]
+    /// A store that hangs.
+    #[error("the store of the state has not answered for {0} s: nothing is changed")]
     Slow(u64),
+    /// Another controller leads.
+    #[error("this controller stands by")]
+    Standby,
     /// A file.
     #[error("{}: {what}", path.display())]
     File {
@@ -69,11 +72,11 @@ impl Failure {
         Self::File { path: path.to_owned(), what: what.to_string() }
     }
 
-    /// Whether it is the disk that refuses: what is asked may work later.
-    pub const fn is_of_disk(&self) -> bool {
+    /// Whether the store refuses, or does not answer: what is asked may work later.
+    pub const fn may_pass(&self) -> bool {
         match self {
             Self::Slow(_) => true,
-            Self::Shared(error) => error.is_of_disk(),
+            Self::Shared(error) => error.may_pass(),
             _ => false,
         }
     }

@@ -24,6 +24,7 @@ struct Seen<'a> {
     term: u64,
     least_term: u64,
     is_up: bool,
+    leads: bool,
     is_stored: bool,
     storage_failures: u64,
     core: Metrics,
@@ -52,6 +53,7 @@ pub(crate) fn page(daemon: &Daemon) -> String {
         term: daemon.config.term.0,
         least_term: core.and_then(Core::least_term).map_or(0, |term| term.0),
         is_up: core.is_some(),
+        leads: daemon.begun,
         is_stored: daemon.state.trouble().is_none(),
         storage_failures: daemon.state.failures(),
         core: core.map(Core::metrics).unwrap_or_default(),
@@ -75,6 +77,7 @@ pub fn names() -> Vec<(String, String)> {
         term: 0,
         least_term: 0,
         is_up: false,
+        leads: false,
         is_stored: true,
         storage_failures: 0,
         core: Metrics::default(),
@@ -105,6 +108,9 @@ impl Seen<'_> {
         page.gauge("snin_controller_least_term", help, self.least_term as f64);
         let up = f64::from(u8::from(self.is_up));
         page.gauge("snin_controller_up", "Whether it knows the fabric and lets agents in", up);
+        let leads = f64::from(u8::from(self.leads));
+        let help = "Whether it has begun a term; where several share a store, one has";
+        page.gauge("snin_controller_leads", help, leads);
         let stored = f64::from(u8::from(self.is_stored));
         page.gauge("snin_controller_stored", "Whether the state is stored", stored);
         let help = "How often the state could not be stored";

@@ -71,6 +71,8 @@ pub struct Recorded {
     recorder: Option<Recorder>,
     /// The time of what was recorded last.
     last: Time,
+    /// From then on another controller may lead.
+    until: Time,
 }
 
 impl Deref for Recorded {
@@ -97,11 +99,21 @@ impl Recorded {
             let recorder = Recorder::create(file, CORE, &made, now);
             recorder.inspect_err(|error| warn!("{}: {error}: not recorded", file.display())).ok()
         });
-        Ok(Self { core: Core::new(config, view, now)?, recorder, last: now })
+        let core = Core::new(config, view, now)?;
+        Ok(Self { core, recorder, last: now, until: Time::MAX })
+    }
+
+    /// The core is told nothing from this moment on, and so decides no grant: another controller may lead then.
+    /// What it decided before is bounded by its own times, however late it is sent.
+    pub const fn grant_until(&mut self, moment: Time) {
+        self.until = moment;
     }
 
     /// As [`Core::handle`].
     pub fn handle(&mut self, event: Event, now: Time) {
+        if now >= self.until {
+            return;
+        }
         if self.recorder.is_some() {
             match told(&event) {
                 Some(told) => self.write(now, Some(&told)),
@@ -113,6 +125,9 @@ impl Recorded {
 
     /// As [`Core::handle_deadline`].
     pub fn handle_deadline(&mut self, now: Time) {
+        if now >= self.until {
+            return;
+        }
         self.write(now, None);
         self.core.handle_deadline(now);
     }

@@ -35,16 +35,13 @@ impl Daemon {
                 self.outlets.notify("STATE_WRITTEN", json!({ "failures": failures }));
             }
         }
-        if self.begun || self.state.trouble().is_some() {
+        if self.begun || self.leading.is_some() || self.state.trouble().is_some() {
             return Ok(());
         }
         match self.begin() {
-            Ok(()) => match self.view.take() {
-                Some(view) => self.take_view(view),
-                None => Ok(()),
-            },
+            Ok(()) => self.open(),
             // It is told with the next news.
-            Err(failure) if failure.is_of_disk() => Ok(()),
+            Err(failure) if failure.may_pass() => Ok(()),
             Err(failure) => Err(failure),
         }
     }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use snin_controller_core::window::{Frame, SliceRecord};
-use snin_daemon::shared::{Changes, Embedded, Shared as _};
+use snin_daemon::shared::{Changes, Values};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
@@ -91,7 +91,7 @@ impl Kept {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn read(store: &Embedded) -> Result<Self, Failure> {
+    pub fn read(store: &dyn Values) -> Result<Self, Failure> {
         let slices: Vec<SliceRecord> = list(store, SLICE)?.into_values().collect();
         let slices = slices.into_iter().map(|record| (record.owner.clone(), record)).collect();
         let mut frames = BTreeMap::new();
@@ -165,7 +165,7 @@ fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
 }
 
 fn list<T: DeserializeOwned>(
-    store: &Embedded,
+    store: &dyn Values,
     prefix: &'static str,
 ) -> Result<BTreeMap<String, T>, Failure> {
     let mut all = BTreeMap::new();
@@ -180,6 +180,7 @@ fn list<T: DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use snin_controller_core::window::{SliceHosts, TreeName};
+    use snin_daemon::shared::Embedded;
 
     use super::*;
 

@@ -227,6 +227,11 @@ impl Manager {
         self.preferred = Some((pins, version, members));
     }
 
+    /// Another controller may have said something else since.
+    pub fn forget_preferred(&mut self) {
+        self.preferred = None;
+    }
+
     /// Says what came of a test that it wanted.
     pub fn tested(&mut self, tested: PortTested) {
         self.send(&ToManager::Tested(tested));

@@ -1,5 +1,6 @@
 //! Ports to the world. Nothing here decides anything.
 
+pub mod candidate;
 pub mod kept;
 pub mod manager;
 pub mod outlets;

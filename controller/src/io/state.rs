@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use snin_daemon::clock::Clock;
-use snin_daemon::shared::{Changes, Embedded, Shared as _};
+use snin_daemon::shared::{Changes, Embedded, Values};
 use snin_daemon::trouble::News;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::{Term, Time};
@@ -31,11 +31,18 @@ struct TermRecord {
 }
 
 /// See the module's documentation.
+#[derive(Default)]
 pub struct State {
-    store: Arc<Embedded>,
-    writer: Writer,
+    /// None: nothing is kept, which is a standby's state.
+    store: Option<Store>,
     pinned: BTreeMap<(Guid, Guid), TreeId>,
     kept: Kept,
+}
+
+/// Where it is kept, and who writes there.
+struct Store {
+    values: Arc<dyn Values>,
+    writer: Writer,
 }
 
 /// What a controller has to know of those before it.
@@ -53,17 +60,24 @@ impl State {
     /// # Errors
     /// When it cannot be read, or another controller uses it.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
-        let store = Arc::new(Embedded::open(&folder.join("controller.redb"), HOLDS)?);
+        Self::of(Arc::new(Embedded::open(&folder.join("controller.redb"), HOLDS)?))
+    }
+
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of(values: Arc<dyn Values>) -> Result<Self, Failure> {
         let mut pinned = BTreeMap::new();
-        for (key, held) in store.list(PINNED)? {
+        for (key, held) in values.list(PINNED)? {
             let pin = pin(&key, &held.value);
-            let (ends, tree) = pin.ok_or_else(|| store.damaged(format!("no pin: {key:.80}")))?;
+            let (ends, tree) = pin.ok_or_else(|| values.damaged(format!("no pin: {key:.80}")))?;
             pinned.insert(ends, tree);
         }
-        let kept = Kept::read(&store)?;
-        let writer = Writer::start(store.clone(), Clock::system());
+        let kept = Kept::read(&*values)?;
+        let writer = Writer::start(values.clone(), Clock::system());
         let writer = writer.map_err(Failure::system("a thread"))?;
-        Ok(Self { store, writer, pinned, kept })
+        Ok(Self { store: Some(Store { values, writer }), pinned, kept })
     }
 
     /// Begins a term, greater than all before and at least `least`. It is kept before anything is granted in it.
@@ -72,10 +86,11 @@ impl State {
     /// # Errors
     /// When that cannot be kept.
     pub fn begin(&self, least: Term, longest: Time) -> Result<Begun, Failure> {
-        let held = self.store.get(TERM)?;
+        let Store { values, .. } = self.store.as_ref().ok_or(Failure::Standby)?;
+        let held = values.get(TERM)?;
         let before = held.as_ref().map(|held| serde_json::from_slice::<TermRecord>(&held.value));
         let before = before.transpose();
-        let before = before.map_err(|error| self.store.damaged(format!("{TERM}: {error}")))?;
+        let before = before.map_err(|error| values.damaged(format!("{TERM}: {error}")))?;
         let term = before.as_ref().map_or(1, |before| before.term.saturating_add(1)).max(least.0);
         let reign = TermRecord { term, longest: longest.nanos() };
         let bytes = serde_json::to_vec(&reign).unwrap_or_default();
@@ -106,17 +121,20 @@ impl State {
 
     /// Keeps something that is so already, as soon as the disk has room for it.
     pub fn keep(&mut self, change: Change) {
-        if !self.kept.is_so(&change) {
-            self.writer.keep(change.0.clone());
+        if let Some(Store { writer, .. }) = &self.store
+            && !self.kept.is_so(&change)
+        {
+            writer.keep(change.0.clone());
             self.kept.take(change);
         }
     }
 
     fn write(&self, changes: Changes, before: Changes) -> Result<(), Failure> {
-        self.writer.write(changes).inspect_err(|failure| {
-            // A disk may have what it did not say that it has.
-            if failure.is_of_disk() {
-                self.writer.keep(before);
+        let Store { writer, .. } = self.store.as_ref().ok_or(Failure::Standby)?;
+        writer.write(changes).inspect_err(|failure| {
+            // A store may have what it did not say that it has.
+            if failure.may_pass() {
+                writer.keep(before);
             }
         })
     }
@@ -129,31 +147,31 @@ impl State {
     /// Keeps the trees of the pinned connections that there are, as soon as the disk has room for them: agents
     /// that live know them too.
     pub fn keep_pinned(&mut self, now: BTreeMap<(Guid, Guid), TreeId>) {
-        if self.pinned == now {
+        let Some(Store { writer, .. }) = self.store.as_ref().filter(|_| self.pinned != now) else {
             return;
-        }
+        };
         let key = |ends: &(Guid, Guid)| format!("{PINNED}{}/{}", ends.0, ends.1);
         let gone = self.pinned.keys().filter(|&ends| !now.contains_key(ends));
         let gone = gone.map(|ends| (key(ends), None));
         let others = now.iter().filter(|&(ends, tree)| self.pinned.get(ends) != Some(tree));
         let others = others.map(|(ends, tree)| (key(ends), Some(tree.0.to_string().into_bytes())));
-        self.writer.keep(gone.chain(others).collect());
+        writer.keep(gone.chain(others).collect());
         self.pinned = now;
     }
 
     /// What there is to tell of the disk that was not told yet.
     pub fn news(&self) -> Option<News> {
-        self.writer.news()
+        self.store.as_ref()?.writer.news()
     }
 
     /// Why the state is not stored, where it is not.
     pub fn trouble(&self) -> Option<String> {
-        self.writer.trouble()
+        self.store.as_ref()?.writer.trouble()
     }
 
     /// How often writing has failed.
     pub fn failures(&self) -> u64 {
-        self.writer.failures()
+        self.store.as_ref().map_or(0, |store| store.writer.failures())
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use snin_daemon::clock::Clock;
-use snin_daemon::shared::{Changes, Embedded, SharedError};
+use snin_daemon::shared::{Changes, Embedded, SharedError, Values};
 use snin_daemon::trouble::{News, Trouble};
 use tracing::error;
 
@@ -51,12 +51,12 @@ impl Writer {
     ///
     /// # Errors
     /// When the system refuses it.
-    pub fn start(store: Arc<Embedded>, clock: Clock) -> io::Result<Self> {
+    pub fn start(store: Arc<dyn Values>, clock: Clock) -> io::Result<Self> {
         let inner = Arc::new(Inner::default());
         let its = inner.clone();
         let thread = thread::Builder::new()
             .name("state".to_owned())
-            .spawn(move || work(&its, &store, clock))?;
+            .spawn(move || work(&its, &*store, clock))?;
         Ok(Self { inner, thread: Some(thread) })
     }
 
@@ -124,7 +124,7 @@ impl Drop for Writer {
     }
 }
 
-fn work(inner: &Inner, store: &Embedded, clock: Clock) {
+fn work(inner: &Inner, store: &dyn Values, clock: Clock) {
     let mut waits = lock(inner);
     loop {
         let now = clock.now();

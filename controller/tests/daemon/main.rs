@@ -4,6 +4,8 @@ mod agents;
 mod asking;
 mod disks;
 mod kills;
+#[cfg(feature = "etcd")]
+mod leading;
 mod link_tests;
 mod process;
 mod recording;

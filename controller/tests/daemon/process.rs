@@ -39,11 +39,12 @@ impl Controller {
         let place = folder.path().display();
         let usual = "listen = [\"unix://FOLDER/sessions.sock\"]\n";
         let listen = if more.contains("listen = ") { "" } else { usual };
+        let name = if more.contains("name = ") { "" } else { "name = \"ctl1\"\n" };
         let settings = format!(
             "topology = \"{place}/fabric.ibnetdiscover\"\n\
              state_dir = \"{place}/state\"\ncontrol_socket = \"{place}/control.sock\"\n\
-             log_file = \"{place}/log\"\nname = \"ctl1\"\n{}",
-            format!("{listen}{more}").replace("FOLDER", &place.to_string())
+             log_file = \"{place}/log\"\n{}",
+            format!("{name}{listen}{more}").replace("FOLDER", &place.to_string())
         );
         std::fs::write(folder.path().join("controller.toml"), settings).unwrap();
         Self { folder, topology, child: None }

@@ -52,7 +52,11 @@ pub struct Status {
     pub healthy: bool,
     /// What it does, or why it grants nothing.
     pub state: String,
-    /// The term under which it grants.
+    /// Whether it stands by for another controller, and so grants nothing.
+    pub standby: bool,
+    /// The controller that leads, as far as a standby knows.
+    pub leader: Option<String>,
+    /// The term under which it grants, or did last; else the least that it would.
     pub term: u64,
     /// The least term that most agents would follow, where they have heard of a later one.
     pub least_term: Option<u64>,
