@@ -10,7 +10,7 @@ BUILD_PACKAGES := gcc libc6-dev libibumad-dev
 VERBS_PACKAGES := libibverbs-dev librdmacm-dev libclang-14-dev pkg-config
 # Feature `spank`: the plugin is for the Slurm whose headers these are.
 SPANK_PACKAGES := libslurm-dev
-# Feature `etcd` of the manager.
+# Feature `etcd` of manager and controller.
 ETCD_PACKAGES := protobuf-compiler libprotobuf-dev
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark python3-prometheus-client chromium \
 	python3-yaml systemd strace man-db slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge etcd-server etcd-client

@@ -1,5 +1,7 @@
 //! `snin up`: all daemons as processes; permutations, a cut, a controller that is killed; nothing left over.
 
+mod daemons;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -13,30 +15,10 @@ use snin_fabric::generate::Recipe;
 use snin_judges::{Program, Simulated};
 use snin_mad::{Gid, GidPrefix};
 
+use daemons::snin;
+
 /// However busy the machine, by then it is so.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What `snin up` starts beside itself.
-const DAEMONS: [(&str, &str); 3] = [
-    ("snin-sm", "snin-sm"),
-    ("snin-controller", "snin-controller"),
-    ("snin-agent-software", "snin-software-agents"),
-];
-
-/// The command; a test of this crate alone has the daemons built that are not there yet.
-fn snin() -> Command {
-    static BUILT: std::sync::Once = std::sync::Once::new();
-    BUILT.call_once(|| {
-        let folder = Path::new(env!("CARGO_BIN_EXE_snin")).parent().unwrap();
-        for (package, program) in DAEMONS {
-            if !folder.join(program).is_file() {
-                let mut build = Command::new(env!("CARGO"));
-                build.args(["build", "--quiet", "--package", package, "--bin", program]);
-                assert!(build.status().unwrap().success(), "{program}");
-            }
-        }
-    });
-    Command::new(env!("CARGO_BIN_EXE_snin"))
-}
 
 fn script(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("script");

@@ -92,7 +92,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["topology", "script", "folder"])]
     pub(crate) env: Option<PathBuf>,
     /// What happens: lines such as `windows 60`, `cut leaf1/3 @window 20`, `restore leaf1/3 @window 40`,
-    /// `kill controller @window 30`
+    /// `kill controller @window 30`; with several controllers also `stop controller @window 30` and
+    /// `continue controller @window 35`
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
     /// Where configurations, sockets, logs and state are; by default a new folder, removed when all went well
@@ -111,6 +112,12 @@ pub(crate) struct Up {
     /// this run makes), or unix (sockets in the folder)
     #[arg(long, value_enum, default_value_t = Sessions::Tls, value_name = "HOW")]
     pub(crate) sessions: Sessions,
+    /// Controllers, of which one leads while the others stand by; two or more share their state in etcd
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) controllers: u8,
+    /// Members of etcd that this run starts; 0: a controller has its state in a file
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub(crate) etcd: u8,
     /// Processes that the agents are spread over; by default one a host up to 16, then one for 108
     #[arg(long, value_name = "N")]
     pub(crate) agent_processes: Option<usize>,

@@ -60,7 +60,8 @@ impl Children {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let elsewhere = std::env::split_paths(&path).map(|folder| folder.join(program));
         let found = beside.chain(elsewhere).find(|file| file.is_file());
-        found.map(Command::new).ok_or(UpError::Missing(program))
+        let missing = if program == "etcd" { UpError::NoEtcd } else { UpError::Missing(program) };
+        found.map(Command::new).ok_or(missing)
     }
 
     /// Starts one; what it says goes to a log of its name.
@@ -191,6 +192,15 @@ impl Children {
         true
     }
 
+    /// Sends one a signal.
+    pub(super) fn signal(&self, name: &str, signal: Signal) {
+        let one = self.running.iter().find(|(running, _)| running == name);
+        if let Some(pid) = one.and_then(|(_, one)| Pid::from_raw(one.child.id() as i32)) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
     /// Ends all, the last that was started first.
     pub(super) fn end(&mut self) {
         self.sockets.clear();
@@ -198,6 +208,8 @@ impl Children {
             if let Some(pid) = Pid::from_raw(one.child.id() as i32) {
                 // It may have ended by itself.
                 let _ = kill_process(pid, Signal::TERM);
+                // It may stand still.
+                let _ = kill_process(pid, Signal::CONT);
             }
             let begin = Instant::now();
             while matches!(one.child.try_wait(), Ok(None)) {

@@ -4,6 +4,7 @@
 //! takes longer than a window is counted as windows missed, and nothing is left out.
 
 use std::io::Write;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng as _;
@@ -18,10 +19,11 @@ use snin_protocol::operator::manager::{
     ApplyConfiguration, GetPorts, LearnConfiguration, PhasePortIn, PhasePortOut, Port, PortState,
 };
 
+use super::UpError;
 use super::children::Children;
+use super::controllers::{Controllers, Failover, Lost};
 use super::folder::Folder;
 use super::script::{Act, Script};
-use super::{UpError, start_controller};
 use crate::failure::Failure;
 use crate::output::{Output, Progress};
 
@@ -56,6 +58,8 @@ pub(super) struct Driven {
     /// The events, a line each.
     pub(super) events: Vec<String>,
     pub(super) kills: u32,
+    /// Other controllers that led, one after the other.
+    pub(super) failovers: Vec<Failover>,
     /// Switches whose phase-out or phase-in did not come to its end.
     pub(super) unphased: u32,
     #[serde(skip)]
@@ -81,6 +85,15 @@ impl Driven {
     pub(super) const fn is_complete(&self) -> bool {
         let all = self.refused == 0 && self.done == self.connections;
         all && self.incomplete == 0 && self.unphased == 0
+    }
+
+    fn failed_over(&mut self, failover: Failover) {
+        let Failover { window, from, to, term, led_ms, granted_ms } = &failover;
+        self.events.push(format!(
+            "window {window}: {to} leads in term {term}, {led_ms:.0} ms after the end of {from}; its first \
+             grant was {granted_ms:.0} ms after that end"
+        ));
+        self.failovers.push(failover);
     }
 
     pub(super) fn describe<W: Write>(
@@ -120,15 +133,24 @@ struct Sum {
     refused: u64,
 }
 
+/// What a run has and wants, whatever its script says.
+pub(super) struct Run<'a> {
+    pub(super) folder: &'a Folder,
+    /// Of the hosts.
+    pub(super) ports: &'a [Guid],
+    pub(super) window: Duration,
+    /// Of a connection, where the script does not say.
+    pub(super) bytes: u64,
+}
+
 /// Follows the script.
 pub(super) fn run(
     script: &Script,
-    folder: &Folder,
+    run: &Run<'_>,
     children: &mut Children,
-    ports: &[Guid],
-    window: Duration,
-    bytes: u64,
+    controllers: &mut Controllers,
 ) -> Result<Driven, UpError> {
+    let Run { folder, ports, window, bytes } = *run;
     let mut driven = Driven { windows: script.windows, ..Driven::default() };
     let mut random = ChaCha8Rng::seed_from_u64(script.seed);
     let mut took = Vec::with_capacity(script.windows as usize);
@@ -139,24 +161,20 @@ pub(super) fn run(
         let begin = Instant::now();
         let moves = permutation(ports, &mut random);
         let before = sum(folder, children)?;
-        for process in 0..folder.agents() {
-            let its =
-                moves.iter().enumerate().filter(|(host, _)| folder.process_of(*host) == process);
-            let sends: Vec<Send> = its
-                .map(|(_, &(from, peer))| Send {
-                    from: Some(from),
-                    peer,
-                    count: script.messages.into(),
-                    size: bytes,
-                    rate: None,
-                    windows: None,
-                })
-                .collect();
-            driven.connections += sends.len() as u64;
-            ask(children, process, &SendAll { sends })?;
+        let acts = script.acts.iter().filter(|(window, _)| *window == number);
+        let acts: Vec<&Act> = acts.map(|(_, act)| act).collect();
+        // What happens happens in the midst of the asking: a controller that takes over has something to grant.
+        let early = if acts.is_empty() { moves.len() } else { moves.len() / 2 };
+        driven.connections += moves.len() as u64;
+        let message = (script.messages, bytes);
+        send(folder, children, &moves, 0..early, message)?;
+        let mut lost = None;
+        for act in acts {
+            lost = strike(act, number, children, controllers, &mut driven)?.or(lost);
         }
-        for (_, act) in script.acts.iter().filter(|(window, _)| *window == number) {
-            strike(act, number, children, &mut driven)?;
+        send(folder, children, &moves, early..moves.len(), message)?;
+        if let Some(lost) = lost {
+            driven.failed_over(controllers.follow(number, &lost, children)?);
         }
         // Until all of them are done.
         let end = loop {
@@ -196,6 +214,33 @@ pub(super) fn run(
     Ok(driven)
 }
 
+/// Has the agents of these hosts send: so many messages, of so many bytes.
+fn send(
+    folder: &Folder,
+    children: &mut Children,
+    moves: &[(Guid, Guid)],
+    hosts: Range<usize>,
+    (messages, bytes): (u32, u64),
+) -> Result<(), UpError> {
+    for process in 0..folder.agents() {
+        let its = hosts.clone().filter(|&host| folder.process_of(host) == process);
+        let sends: Vec<Send> = its
+            .map(|host| Send {
+                from: Some(moves[host].0),
+                peer: moves[host].1,
+                count: messages.into(),
+                size: bytes,
+                rate: None,
+                windows: None,
+            })
+            .collect();
+        if !sends.is_empty() {
+            ask(children, process, &SendAll { sends })?;
+        }
+    }
+    Ok(())
+}
+
 /// Every port sends to another port, and every port is sent to.
 fn permutation(ports: &[Guid], random: &mut ChaCha8Rng) -> Vec<(Guid, Guid)> {
     let mut order: Vec<usize> = (0..ports.len()).collect();
@@ -209,22 +254,33 @@ fn permutation(ports: &[Guid], random: &mut ChaCha8Rng) -> Vec<(Guid, Guid)> {
     moves.into_iter().map(|(from, to)| (ports[from], ports[to])).collect()
 }
 
+/// The controller that led, where it was killed or stopped and another one follows.
 fn strike(
     act: &Act,
     window: u32,
     children: &mut Children,
+    controllers: &mut Controllers,
     driven: &mut Driven,
-) -> Result<(), UpError> {
+) -> Result<Option<Lost>, UpError> {
     match act {
         Act::Kill => {
             let begin = Instant::now();
-            children.kill("snin-controller");
-            start_controller(children)?;
+            let lost = controllers.kill(children)?;
             driven.kills += 1;
             let back = begin.elapsed().as_secs_f64() * 1e3;
-            driven
-                .events
-                .push(format!("window {window}: controller killed, back after {back:.0} ms"));
+            driven.events.push(match &lost {
+                None => format!("window {window}: controller killed, back after {back:.0} ms"),
+                Some(_) => format!("window {window}: controller killed"),
+            });
+            return Ok(lost);
+        }
+        Act::Stop => {
+            driven.events.push(format!("window {window}: controller stopped"));
+            return controllers.stop(children).map(Some);
+        }
+        Act::Continue => {
+            let names = controllers.go_on(children)?.join(", ");
+            driven.events.push(format!("window {window}: {names} continued, and stands by"));
         }
         Act::Fault(text) => {
             let said = children.ask("emulator.sock", &json!({ "command": "fault", "fault": text }));
@@ -234,7 +290,7 @@ fn strike(
         Act::PhaseOut(switch) => phase(switch, true, window, children, driven)?,
         Act::PhaseIn(switch) => phase(switch, false, window, children, driven)?,
     }
-    Ok(())
+    Ok(None)
 }
 
 /// An operator has a switch phased out or in. The fabric, as it is at the first time, is what is expected.

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use snin_fabric::{Guid, Topology, ibnet};
 
-use super::environment;
+use super::members::Members;
 use super::sessions::Sessions;
+use super::{controllers, environment};
 use crate::cli;
 use crate::failure::Failure;
 
+/// The lease of a controller that leads, in seconds: a machine that all of this runs on keeps etcd waiting.
+const LEASE: u32 = 3;
 /// Hosts of one process of agents, where nothing else is wanted.
 const HOSTS: usize = 108;
 
@@ -24,6 +27,7 @@ pub(super) struct Folder {
     window_us: u64,
     latency_us: u64,
     sessions: Sessions,
+    members: Members,
 }
 
 impl Folder {
@@ -43,7 +47,10 @@ impl Folder {
             many => many.div_ceil(HOSTS),
         });
         let each = ports.len().div_ceil(processes.max(1)).max(1);
-        let sessions = Sessions::new(args.sessions, &path, ports.iter().copied())?;
+        let sessions =
+            Sessions::new(args.sessions, &path, args.controllers.into(), ports.iter().copied())?;
+        let members = Members::new(args.etcd.into());
+        let members = members.map_err(Failure::file(Path::new("127.0.0.1")))?;
         Ok(Self {
             kept: args.folder.is_some(),
             fabric: format!("snin-up-{number}"),
@@ -51,8 +58,14 @@ impl Folder {
             window_us: args.window.nanos() / 1000,
             latency_us: args.latency.nanos() / 1000,
             sessions,
+            members,
             path,
         })
+    }
+
+    /// Of etcd.
+    pub(super) const fn members(&self) -> &Members {
+        &self.members
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -92,19 +105,27 @@ impl Folder {
         );
         self.put("sm.toml", &sm)?;
         let (window, latency) = (self.window_us, self.latency_us);
-        let controller = format!(
-            "listen = [{}]\ncontrol_socket = {}\nstate_dir = {}\nmanager = {}\nevents_file = {}\n\
-             window_us = {window}\nlead_us = {}\nclock_error_us = {latency}\ndrain_us = 1000\n\
-             repeat_us = {latency}\n{}",
-            toml_text(&sessions.controller),
-            path("controller.sock"),
-            path("controller"),
-            toml_text(&sessions.manager),
-            path("controller.events"),
-            window / 4,
-            sessions.certificate("controller-controller"),
-        );
-        self.put("controller.toml", &controller)?;
+        let store = self.members.address().map_or_else(String::new, |address| {
+            format!("store = {}\nleader_lease_s = {LEASE}\n", toml_text(&address))
+        });
+        for (number, at) in sessions.controllers.iter().enumerate() {
+            let name = controllers::name(number);
+            let controller = format!(
+                "name = {}\nlisten = [{}]\ncontrol_socket = {}\nstate_dir = {}\nmanager = {}\n\
+                 events_file = {}\nwindow_us = {window}\nlead_us = {}\nclock_error_us = {latency}\n\
+                 drain_us = 1000\nrepeat_us = {latency}\n{store}{}",
+                toml_text(&name),
+                toml_text(at),
+                path(&format!("{name}.sock")),
+                path(&name),
+                toml_text(&sessions.manager),
+                path(&format!("{name}.events")),
+                window / 4,
+                sessions.certificate(&format!("controller-{name}")),
+            );
+            self.put(&format!("{name}.toml"), &controller)?;
+        }
+        let called = toml_text(&sessions.controllers.join(","));
         for (number, ports) in self.agents.iter().enumerate() {
             let ports: Vec<String> =
                 ports.iter().map(|port| toml_text(&port.to_string())).collect();
@@ -113,7 +134,7 @@ impl Folder {
                  acknowledgement_us = {latency}\nstall_ms = 5000\nsilence_ms = 2000\n{}",
                 toml_text(&self.fabric),
                 ports.join(", "),
-                toml_text(&sessions.controller),
+                called,
                 path(&format!("agents-{number}.sock")),
                 sessions.certificate("agent-{guid}"),
             );

@@ -2,9 +2,11 @@
 //! with a script, permutations of traffic while things happen to it.
 
 mod children;
+mod controllers;
 mod drive;
 mod environment;
 mod folder;
+mod members;
 mod script;
 mod sessions;
 
@@ -26,7 +28,8 @@ use crate::failure::Failure;
 use crate::output::{Output, Progress, Target};
 use crate::{Verdict, cli, input, output};
 use children::Children;
-use drive::Driven;
+use controllers::Controllers;
+use drive::{Driven, Run};
 use folder::Folder;
 use script::Script;
 
@@ -45,6 +48,12 @@ pub(crate) enum UpError {
         "{0} is neither beside snin nor on the search path: build it with `cargo build --release --bins`"
     )]
     Missing(&'static str),
+    /// Several controllers without a store that they share.
+    #[error("--controllers {0} share their state: add --etcd 3")]
+    NoStore(u8),
+    /// The store of several controllers.
+    #[error("etcd is not on the search path: it is in Debian's package etcd-server")]
+    NoEtcd,
     /// A process that cannot be started.
     #[error("{program}: {error}")]
     Start {
@@ -92,6 +101,8 @@ struct Document {
     switches: usize,
     processes: usize,
     agent_processes: usize,
+    controllers: usize,
+    etcd_members: usize,
     window_ms: f64,
     /// From the start until all was up.
     up_ms: f64,
@@ -107,6 +118,9 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     if let Some(folder) = &args.env {
         return environment::print(folder, out);
     }
+    if args.controllers > 1 && args.etcd == 0 {
+        return Err(UpError::NoStore(args.controllers).into());
+    }
     let name = args.topology.as_deref().unwrap_or_default();
     let topology = input::named_topology(name, &args.names)?;
     let json = Target::open(args.format.json.as_deref())?;
@@ -116,7 +130,8 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     });
     let script = match text.transpose()? {
         Some((name, text)) => {
-            Some(Script::parse(&name, &text, &topology).map_err(UpError::Script)?)
+            let script = Script::parse(&name, &text, &topology, args.controllers);
+            Some(script.map_err(UpError::Script)?)
         }
         None => None,
     };
@@ -132,14 +147,17 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     folder.write(&topology)?;
     let mut children = Children::new(signals, folder.path().to_owned());
     let begin = Instant::now();
-    let ended = bring_up(args, &folder, &mut children, ports.len()).and_then(|()| {
+    let mut controllers = Controllers::new(args.controllers.into());
+    let up = bring_up(args, &folder, &mut children, &controllers, ports.len());
+    let ended = up.and_then(|()| {
         let up = begin.elapsed();
         if let Some(script) = &script {
             let window = Duration::from_nanos(args.window.nanos());
             // A quarter of what a port sends in a window.
             let quarter = args.rate / 8 * args.window.nanos() / 1_000_000_000 / 4;
             let bytes = quarter.min(MOST_BYTES);
-            let driven = drive::run(script, &folder, &mut children, &ports, window, bytes.max(64))?;
+            let run = Run { folder: &folder, ports: &ports, window, bytes: bytes.max(64) };
+            let driven = drive::run(script, &run, &mut children, &mut controllers)?;
             return Ok(Some((up, driven)));
         }
         output::note(format_args!(
@@ -162,7 +180,7 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     };
     let owners = ask("emulator.sock", "owners");
     let status = ask("emulator.sock", "status");
-    let controller = ask("controller.sock", "status");
+    let controller = ask(&controllers.socket(&mut children), "status");
     let processes = children.len();
     children.end();
     let outcome = match ended {
@@ -187,6 +205,8 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
         switches: topology.switch_count(),
         processes,
         agent_processes: folder.agents(),
+        controllers: args.controllers.into(),
+        etcd_members: args.etcd.into(),
         window_ms: args.window.as_secs() * 1e3,
         up_ms: up.as_secs_f64() * 1e3,
         driven,
@@ -210,6 +230,7 @@ fn bring_up(
     args: &cli::Up,
     folder: &Folder,
     children: &mut Children,
+    controllers: &Controllers,
     hosts: usize,
 ) -> Result<(), UpError> {
     let progress = Progress::new();
@@ -233,8 +254,9 @@ fn bring_up(
             false => Err(format!("missing: {}", status.missing.join("; "))),
         }
     })?;
-    progress.step("starting the controller");
-    start_controller(children)?;
+    progress.step("starting controllers");
+    folder.members().start(children)?;
+    controllers.start(children)?;
     for number in 0..folder.agents() {
         progress.step(format!("starting agents, process {number}"));
         let mut agents = children.command("snin-software-agents")?;
@@ -266,16 +288,6 @@ fn bring_up(
         why,
         log: folder.path().display().to_string(),
     })
-}
-
-/// Also after it was killed.
-fn start_controller(children: &mut Children) -> Result<(), UpError> {
-    let mut controller = children.command("snin-controller")?;
-    controller.arg("--config").arg(children.path("controller.toml"));
-    children.start("snin-controller", "snin-controller", controller)?;
-    let status = controller::GetStatus {};
-    children
-        .wait("snin-controller", |children| children.request("controller.sock", &status).map(drop))
 }
 
 fn describe<W: Write>(said: &Document, out: &mut Output<W>) -> Result<(), Failure> {

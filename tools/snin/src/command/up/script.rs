@@ -7,6 +7,8 @@
 //! cut leaf1/3 @window 20
 //! restore leaf1/3 @window 40
 //! kill controller @window 30
+//! stop controller @window 33
+//! continue controller @window 36
 //! phase-out spine2 @window 45
 //! phase-in spine2 @window 50
 //! ```
@@ -14,14 +16,18 @@
 use snin_emulator::{Fault, place};
 use snin_fabric::Topology;
 
-const FORM: &str = "expected windows N, seed N, messages N, bytes N, kill controller @window N, phase-out or \
-                    phase-in SWITCH @window N, or a fault such as cut leaf1/3 @window N";
+const FORM: &str = "expected windows N, seed N, messages N, bytes N, kill, stop or continue controller @window N, \
+                    phase-out or phase-in SWITCH @window N, or a fault such as cut leaf1/3 @window N";
 
 /// What happens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Act {
-    /// The controller is killed as by `kill -9`, and started again.
+    /// The controller that leads is killed as by `kill -9`, and started again.
     Kill,
+    /// The controller that leads, of several, stands still.
+    Stop,
+    /// Controllers that stand still go on.
+    Continue,
     /// A fault of the emulated fabric.
     Fault(String),
     /// Traffic is moved away from a switch, and its links are disabled.
@@ -44,8 +50,13 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Reads it; an error names file and line.
-    pub(super) fn parse(name: &str, text: &str, topology: &Topology) -> Result<Self, String> {
+    /// Reads it; an error names file and line. `controllers`: how many there are.
+    pub(super) fn parse(
+        name: &str,
+        text: &str,
+        topology: &Topology,
+        controllers: u8,
+    ) -> Result<Self, String> {
         let mut script = Self { windows: 60, seed: 1, messages: 4, bytes: 0, acts: Vec::new() };
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -56,6 +67,20 @@ impl Script {
         }
         if let Some((window, _)) = script.acts.iter().find(|(window, _)| *window > script.windows) {
             return Err(format!("{name}: window {window}, but there are {}", script.windows));
+        }
+        if let Some((window, _)) = script.acts.iter().find(|(_, act)| *act == Act::Stop)
+            && controllers < 2
+        {
+            let why = "stop controller takes --controllers 2, so that another one leads meanwhile";
+            return Err(format!("{name}: window {window}: {why}"));
+        }
+        let ends = script.acts.iter().filter(|(_, act)| matches!(act, Act::Kill | Act::Stop));
+        let mut ends: Vec<u32> = ends.map(|&(window, _)| window).collect();
+        ends.sort_unstable();
+        if let Some(twice) = ends.windows(2).find(|pair| pair[0] == pair[1])
+            && controllers > 1
+        {
+            return Err(format!("{name}: window {}: one kill or stop a window", twice[0]));
         }
         script.acts.sort_by_key(|&(window, _)| window);
         Ok(script)
@@ -69,6 +94,8 @@ impl Script {
             let what = what.trim();
             let act = match what.split_once(' ') {
                 Some(("kill", "controller")) => Act::Kill,
+                Some(("stop", "controller")) => Act::Stop,
+                Some(("continue", "controller")) => Act::Continue,
                 Some(("phase-out", name)) => Act::PhaseOut(switch(name, topology)?),
                 Some(("phase-in", name)) => Act::PhaseIn(switch(name, topology)?),
                 _ => {
@@ -107,7 +134,10 @@ mod tests {
 
     fn parse(text: &str) -> Result<Script, String> {
         let topology = "clos:4,4,2".parse::<Recipe>().unwrap().build().unwrap();
-        Script::parse("demo", text, &topology)
+        Script::parse("demo", text, &topology, 1).and_then(|script| {
+            // Several controllers take the same scripts.
+            Script::parse("demo", text, &topology, 2).map(|_| script)
+        })
     }
 
     #[test]
@@ -136,6 +166,14 @@ mod tests {
             ),
             ("phase-in host-0-0 @window 1", "demo:1: `phase-in host-0-0 @window 1`: "),
             ("kill manager @window 1", "demo:1: `kill manager @window 1`: expected"),
+            (
+                "stop controller @window 1",
+                "demo: window 1: stop controller takes --controllers 2, so that another one leads meanwhile",
+            ),
+            (
+                "kill controller @window 2\nkill controller @window 2",
+                "demo: window 2: one kill or stop a window",
+            ),
             ("windows 2\nkill controller @window 3", "demo: window 3, but there are 2"),
         ] {
             let error = parse(text).unwrap_err();

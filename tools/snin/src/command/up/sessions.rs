@@ -9,6 +9,7 @@ use snin_daemon::pki::Pki;
 use snin_fabric::Guid;
 use snin_protocol::identity::{Identity, Role};
 
+use super::controllers;
 use super::folder::toml_text;
 use crate::cli;
 use crate::failure::Failure;
@@ -20,25 +21,26 @@ const DAYS: u32 = 30;
 pub(super) struct Sessions {
     /// Where the manager is called.
     pub(super) manager: String,
-    /// Where the controller is called.
-    pub(super) controller: String,
+    /// Where each controller is called.
+    pub(super) controllers: Vec<String>,
     /// The folder of the run's CA; `None`: Unix sockets, which need no certificates.
     pki: Option<PathBuf>,
 }
 
 impl Sessions {
-    /// Chooses addresses. With TLS it makes a CA in `folder` and a certificate for each daemon and each of
-    /// `ports`; those of a run before are removed.
+    /// Chooses addresses of a manager and so many controllers. With TLS it makes a CA in `folder` and a
+    /// certificate for each daemon and each of `ports`; those of a run before are removed.
     pub(super) fn new(
         how: cli::Sessions,
         folder: &Path,
+        controllers: usize,
         ports: impl Iterator<Item = Guid>,
     ) -> Result<Self, Failure> {
         if how == cli::Sessions::Unix {
             let unix = |name: &str| format!("unix://{}", folder.join(name).display());
-            let (manager, controller) =
-                (unix("sm-sessions.sock"), unix("controller-sessions.sock"));
-            return Ok(Self { manager, controller, pki: None });
+            let at = |number| unix(&format!("{}-sessions.sock", controllers::name(number)));
+            let controllers = (0..controllers).map(at).collect();
+            return Ok(Self { manager: unix("sm-sessions.sock"), controllers, pki: None });
         }
         let pki = folder.join("pki");
         match fs::remove_dir_all(&pki) {
@@ -49,15 +51,16 @@ impl Sessions {
         }
         let ca = Pki::at(&pki);
         ca.init("snin up", DAYS)?;
-        let daemons =
-            [(Role::Manager, "sm".to_owned()), (Role::Controller, "controller".to_owned())];
+        let manager = [(Role::Manager, "sm".to_owned())].into_iter();
+        let names = (0..controllers).map(|number| (Role::Controller, controllers::name(number)));
         let agents = ports.map(|port| (Role::Agent, port.to_string()));
-        for (role, name) in daemons.into_iter().chain(agents) {
+        for (role, name) in manager.chain(names).chain(agents) {
             ca.issue(&Identity::new(role, &name)?, DAYS, None)?;
         }
-        let [manager, controller] =
-            free_addresses().map_err(Failure::file(Path::new("127.0.0.1")))?;
-        Ok(Self { manager, controller, pki: Some(pki) })
+        let failed = Failure::file(Path::new("127.0.0.1"));
+        let mut controllers = free_addresses(controllers + 1).map_err(failed)?;
+        let manager = controllers.pop().unwrap_or_default();
+        Ok(Self { manager, controllers, pki: Some(pki) })
     }
 
     /// The lines that name the certificate of `who`, such as `manager-sm` or `agent-{guid}`.
@@ -74,10 +77,10 @@ impl Sessions {
     }
 }
 
-/// Two addresses on the loopback at which no program listens. Both sockets are open until both are chosen, so that
-/// they differ.
-fn free_addresses() -> io::Result<[String; 2]> {
-    let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-    let [manager, controller] = &listeners;
-    Ok([format!("tls://{}", manager.local_addr()?), format!("tls://{}", controller.local_addr()?)])
+/// Addresses on the loopback at which no program listens. All sockets are open until all are chosen, so that they
+/// differ.
+fn free_addresses(count: usize) -> io::Result<Vec<String>> {
+    let bound = (0..count).map(|_| TcpListener::bind("127.0.0.1:0"));
+    let bound: Vec<TcpListener> = bound.collect::<io::Result<_>>()?;
+    bound.iter().map(|bound| Ok(format!("tls://{}", bound.local_addr()?))).collect()
 }

@@ -1,0 +1,30 @@
+//! The command and the daemons that `snin up` starts beside it.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Once;
+
+const DAEMONS: [(&str, &str); 3] = [
+    ("snin-sm", "snin-sm"),
+    ("snin-controller", "snin-controller"),
+    ("snin-agent-software", "snin-software-agents"),
+];
+
+/// The command; a test of this crate alone has the daemons built that are not there yet.
+pub(crate) fn snin() -> Command {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let folder = Path::new(env!("CARGO_BIN_EXE_snin")).parent().unwrap();
+        for (package, program) in DAEMONS {
+            if !folder.join(program).is_file() {
+                let mut build = Command::new(env!("CARGO"));
+                build.args(["build", "--quiet", "--package", package, "--bin", program]);
+                if cfg!(feature = "etcd") && package == "snin-controller" {
+                    build.args(["--features", "etcd"]);
+                }
+                assert!(build.status().unwrap().success(), "{program}");
+            }
+        }
+    });
+    Command::new(env!("CARGO_BIN_EXE_snin"))
+}
