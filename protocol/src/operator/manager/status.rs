@@ -19,8 +19,8 @@ pub struct GetStatus {}
 pub struct Status {
     /// What the manager is: discovering, master, or standby where there is another.
     pub state: State,
-    /// Whether the subnet is up, nothing is missing or gone, the partitions are those of the file, the
-    /// state is stored, and the certificate, where there is one, has not ended.
+    /// Whether the subnet is up, nothing is missing or gone, no link is slow, the partitions are those of the
+    /// file, the state is stored, and the certificate, where there is one, has not ended.
     pub healthy: bool,
     /// The manager's port.
     pub port: ManagerPort,
@@ -183,8 +183,7 @@ pub struct Sweep {}
 #[serde(deny_unknown_fields)]
 pub struct RotateKeys {}
 
-/// The answer to [`Sweep`] and [`RotateKeys`]: what was done from when something happened until nothing was left to
-/// be done.
+/// The answer to [`Sweep`] and [`RotateKeys`]: what was done until nothing was left to be done.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Activity {
     /// How much was looked at.

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 use serde_json::json;
 use snin_protocol::operator::Document;
-use snin_protocol::operator::controller::Status;
+use snin_protocol::operator::controller::{GetStatus, Status};
 
 use super::UpError;
 use super::children::Children;
@@ -184,7 +184,8 @@ fn start(number: usize, children: &mut Children) -> Result<(), UpError> {
     let mut controller = children.command("snin-controller")?;
     controller.arg("--config").arg(children.path(&format!("{name}.toml")));
     children.start(&process(number), "snin-controller", controller)?;
-    children.wait(&process(number), &format!("{name}.sock"), |_| Ok(()))
+    let socket = format!("{name}.sock");
+    children.wait(&process(number), |children| children.request(&socket, &GetStatus {}).map(drop))
 }
 
 fn status(number: usize, children: &mut Children) -> Result<Status, String> {

@@ -20,7 +20,7 @@ use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_fabric::{Guid, PortNum, Topology};
 use snin_protocol::operator::agent::Software;
-use snin_protocol::operator::{agent, controller, manager};
+use snin_protocol::operator::{agent, manager};
 
 use crate::command::jobs::quoted;
 use crate::document::SCHEMA_VERSION;
