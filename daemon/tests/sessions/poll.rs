@@ -1,5 +1,6 @@
 //! Sessions of daemons that poll.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,19 +16,21 @@ use snin_protocol::peer::PeerMessage;
 
 use super::support::{PATIENCE, Site, agent, call, controller, question};
 
-/// What happens next.
+/// What happens next. `came`: what came with it, for the next time.
 fn next<In: Message + Send + 'static, Out: Message + Send + 'static>(
     post: &mut Post<In, Out>,
+    came: &mut VecDeque<Received<In>>,
 ) -> Received<In> {
     let began = Instant::now();
     loop {
+        if let Some(heard) = came.pop_front() {
+            return heard;
+        }
         let mut watch = Watch::new();
         post.watch(&mut watch);
         watch.wait(Some(Duration::from_secs(1))).unwrap();
         drop(watch);
-        if let Some(heard) = post.work().pop_front() {
-            return heard;
-        }
+        came.extend(post.work());
         assert!(began.elapsed() < PATIENCE);
     }
 }
@@ -49,13 +52,18 @@ fn they_hear_and_say_the_same() {
     .unwrap();
     let address = format!("unix://{}/sessions.sock", folder.path().display()).parse().unwrap();
     let mut caller: Post<ToAgent, FromAgent> = Post::call(call(&address, agent(7), None)).unwrap();
-    assert!(matches!(next(&mut called), Received::Opened(peer) if *peer == agent(7)));
-    assert!(matches!(next(&mut caller), Received::Opened(peer) if *peer == controller()));
+    let (mut came, mut came_back) = (VecDeque::new(), VecDeque::new());
+    let opened = next(&mut called, &mut came);
+    assert!(matches!(opened, Received::Opened(peer) if *peer == agent(7)));
+    assert!(
+        matches!(next(&mut caller, &mut came_back), Received::Opened(peer) if *peer == controller())
+    );
     caller.send(question(3));
-    let Received::Said(_, said) = next(&mut called) else { panic!() };
+    let Received::Said(_, said) = next(&mut called, &mut came) else { panic!() };
     assert_eq!(said, question(3));
     drop(caller);
-    assert!(matches!(next(&mut called), Received::Closed(peer, _) if *peer == agent(7)));
+    let closed = next(&mut called, &mut came);
+    assert!(matches!(closed, Received::Closed(peer, _) if *peer == agent(7)));
     assert_eq!(called.tally().get(Count::Opened), 1);
 }
 
@@ -86,21 +94,26 @@ fn call_peer(number: u64, to: &Address, own: &Option<Arc<Credentials>>) -> Call 
     }
 }
 
-/// Works until so many things happened.
-fn heard(callers: &mut Callers<u64, PeerMessage, PeerMessage>, count: usize) -> Vec<String> {
-    let (mut heard, began) = (Vec::new(), Instant::now());
-    while heard.len() < count {
-        assert!(began.elapsed() < PATIENCE, "only {heard:?}");
+/// Works until so many things happened. `came`: what happened besides, for the next time.
+fn heard(
+    callers: &mut Callers<u64, PeerMessage, PeerMessage>,
+    came: &mut Vec<String>,
+    count: usize,
+) -> Vec<String> {
+    let began = Instant::now();
+    while came.len() < count {
+        assert!(began.elapsed() < PATIENCE, "only {came:?}");
         let mut watch = Watch::new();
         callers.watch(&mut watch);
         watch.wait(Some(Duration::from_millis(100))).unwrap();
         drop(watch);
-        heard.extend(callers.work().into_iter().map(|(number, event)| match event {
+        came.extend(callers.work().into_iter().map(|(number, event)| match event {
             Received::Opened(peer) => format!("{number} is {}", peer.port().unwrap().0),
             Received::Said(_, message) => format!("{number} says {message:?}"),
             Received::Closed(..) => format!("{number} is gone"),
         }));
     }
+    let mut heard: Vec<String> = came.drain(..count).collect();
     heard.sort();
     heard
 }
@@ -114,32 +127,34 @@ fn a_daemon_calls_many_and_hears_each_by_itself() {
         let mut peers: Vec<Peer> = (1..=4).map(|number| peer(number, &at, &site)).collect();
         let addresses: Vec<Address> =
             peers.iter().map(|peer| peer.addresses()[0].clone()).collect();
-        let mut callers = Callers::start(64).unwrap();
+        let (mut callers, mut called) = (Callers::start(64).unwrap(), Vec::new());
         for (number, address) in (1..).zip(&addresses[..3]) {
             callers.call(number, call_peer(number, address, &own));
         }
         // The address is that of port 4, whose name is another.
         callers.call(9, call_peer(9, &addresses[3], &own));
-        assert_eq!(heard(&mut callers, 3), ["1 is 1", "2 is 2", "3 is 3"], "{scheme}");
+        assert_eq!(heard(&mut callers, &mut called, 3), ["1 is 1", "2 is 2", "3 is 3"], "{scheme}");
         callers.send(&2, PeerMessage::Ping(5));
         callers.send(&5, PeerMessage::Ping(6));
         assert_eq!(callers.lost(), 1, "nobody is called 5");
-        assert!(matches!(next(&mut peers[1]), Received::Opened(who) if *who == agent(7)));
-        assert!(matches!(next(&mut peers[1]), Received::Said(_, PeerMessage::Ping(5))));
+        let mut came = VecDeque::new();
+        let opened = next(&mut peers[1], &mut came);
+        assert!(matches!(opened, Received::Opened(who) if *who == agent(7)));
+        assert!(matches!(next(&mut peers[1], &mut came), Received::Said(_, PeerMessage::Ping(5))));
         peers[1].send_to(&agent(7), PeerMessage::Pong(5));
         peers[2].close(&agent(7));
         let both = ["2 says Pong(5)", "3 is gone"];
-        assert_eq!(heard(&mut callers, 2), both, "{scheme}");
+        assert_eq!(heard(&mut callers, &mut called, 2), both, "{scheme}");
         // The end that hung up is called again; the one that is given up is not.
         callers.close(&2);
-        assert_eq!(heard(&mut callers, 1), ["3 is 3"], "{scheme}");
-        assert!(matches!(next(&mut peers[1]), Received::Closed(..)));
+        assert_eq!(heard(&mut callers, &mut called, 1), ["3 is 3"], "{scheme}");
+        assert!(matches!(next(&mut peers[1], &mut came), Received::Closed(..)));
         // A daemon that ends leaves its address, and its successor is found there.
         drop(peers.remove(2));
-        assert_eq!(heard(&mut callers, 1), ["3 is gone"], "{scheme}");
+        assert_eq!(heard(&mut callers, &mut called, 1), ["3 is gone"], "{scheme}");
         if let Address::Plain(address) = &addresses[2] {
             let _successor = peer(3, &format!("plain://{address}"), &site);
-            assert_eq!(heard(&mut callers, 1), ["3 is 3"]);
+            assert_eq!(heard(&mut callers, &mut called, 1), ["3 is 3"]);
         }
     }
 }
