@@ -12,53 +12,49 @@ use snin_protocol::operator::agent::{
     Received, Send, Started, Status,
 };
 use snin_protocol::operator::controller::GetFabric;
-use snin_protocol::operator::{Event, Events, Operation};
+use snin_protocol::operator::{Document, Event, Events, Operation};
 
+use super::asking::{Daemon, show};
 use crate::Verdict;
-use crate::cli::{Agent, AgentSocket, controller_socket};
+use crate::cli::{Agent, AgentSocket, Format, controller_socket};
 use crate::failure::Failure;
 use crate::output::Output;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks, and shows the answer by `print`.
-fn ask<O, W>(
-    socket: &AgentSocket,
-    operation: &O,
-    out: &mut Output<W>,
-    print: impl FnOnce(&O::Answer, &mut Output<W>) -> Result<(), Failure>,
-) -> Result<O::Answer, Failure>
-where
-    O: Operation,
-    W: Write,
-{
-    let document = Connection::open(&socket.socket, Some(PATIENCE))?.request(operation)?;
-    out.answer(document, &socket.format, print)
+impl Daemon for AgentSocket {
+    fn ask<O: Operation>(&self, operation: &O) -> Result<Document<O::Answer>, Failure> {
+        Ok(Connection::open(&self.socket, Some(PATIENCE))?.request(operation)?)
+    }
+
+    fn format(&self) -> &Format {
+        &self.format
+    }
 }
 
 /// Asks, and shows the answer.
 pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdict, Failure> {
     match agent {
         Agent::Status(socket) => {
-            let status = ask(socket, &GetStatus {}, out, status)?;
+            let status = show(socket, &GetStatus {}, out, status)?;
             return Ok(if status.controller == "lost" { Verdict::Unwell } else { Verdict::Well });
         }
         Agent::Flows(socket) => {
-            ask(socket, &GetFlows {}, out, flows)?;
+            show(socket, &GetFlows {}, out, flows)?;
         }
         Agent::Mesh(socket) => {
-            ask(socket, &GetMesh {}, out, mesh)?;
+            show(socket, &GetMesh {}, out, mesh)?;
         }
         Agent::Histogram { flow, socket } => {
-            ask(socket, &GetHistogram { flow: *flow }, out, histogram)?;
+            show(socket, &GetHistogram { flow: *flow }, out, histogram)?;
         }
         Agent::Events { since, socket } => {
             let print = |answer: &Events, out: &mut Output<W>| {
                 let mut events = answer.events.iter();
                 events.try_for_each(|Event(keys)| out.line(Value::Object(keys.clone())))
             };
-            ask(socket, &GetEvents { since: *since }, out, print)?;
+            show(socket, &GetEvents { since: *since }, out, print)?;
         }
         Agent::Send { peer, count, size, rate, socket } => {
             let (peer, count, size, rate) = (port(peer)?, *count, *size, *rate);
@@ -66,7 +62,7 @@ pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdic
             let print = |answer: &Started, out: &mut Output<W>| {
                 out.line(format!("flow {}: {} messages to send", answer.flow, answer.left))
             };
-            ask(socket, &asked, out, print)?;
+            show(socket, &asked, out, print)?;
         }
     }
     Ok(Verdict::Well)

@@ -11,7 +11,7 @@ use snin_protocol::operator::manager::{
     Version,
 };
 
-use super::manager::show;
+use super::asking::show;
 use crate::Verdict;
 use crate::cli::configuration::{Config, Port};
 use crate::failure::Failure;

@@ -14,9 +14,11 @@ use snin_protocol::operator::controller::{
 };
 use snin_protocol::operator::{Document, Event, Events, Operation};
 
+use super::asking::{Daemon, show};
 use super::manager::happened;
 use super::reserving::ask_by;
 use crate::Verdict;
+use crate::cli::Format;
 use crate::cli::controller::{Controller, ControllerSocket, OwnerOf, PathOf, PolicyName, Remote};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
@@ -27,15 +29,17 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 /// How often a test that is under way is asked for.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// The answer to an operation.
-pub(super) fn ask<O: Operation>(
-    socket: &ControllerSocket,
-    operation: &O,
-) -> Result<Document<O::Answer>, Failure> {
-    let Some(api) = &socket.remote.controller else {
-        return Ok(Connection::open(&socket.socket, Some(PATIENCE))?.request(operation)?);
-    };
-    Ok(http::request(api, credentials(&socket.remote)?.as_ref(), operation, PATIENCE)?)
+impl Daemon for ControllerSocket {
+    fn ask<O: Operation>(&self, operation: &O) -> Result<Document<O::Answer>, Failure> {
+        let Some(api) = &self.remote.controller else {
+            return Ok(Connection::open(&self.socket, Some(PATIENCE))?.request(operation)?);
+        };
+        Ok(http::request(api, credentials(&self.remote)?.as_ref(), operation, PATIENCE)?)
+    }
+
+    fn format(&self) -> &Format {
+        &self.format
+    }
 }
 
 fn credentials(remote: &Remote) -> Result<Option<Credentials>, Failure> {
@@ -61,20 +65,6 @@ fn follow<W: Write>(
     })?;
     written?;
     Ok(Verdict::Well)
-}
-
-/// Asks, and shows the answer by `print`.
-pub(super) fn show<O, W>(
-    socket: &ControllerSocket,
-    operation: &O,
-    out: &mut Output<W>,
-    print: impl FnOnce(&O::Answer, &mut Output<W>) -> Result<(), Failure>,
-) -> Result<O::Answer, Failure>
-where
-    O: Operation,
-    W: Write,
-{
-    out.answer(ask(socket, operation)?, &socket.format, print)
 }
 
 /// Asks, and shows the answer.
@@ -130,9 +120,9 @@ fn link_test<W: Write>(
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let asked = TestLink { port: port.to_owned(), messages: messages.into() };
-    let id = u64::from(ask(socket, &asked)?.answer.number);
+    let id = u64::from(socket.ask(&asked)?.answer.number);
     let document = loop {
-        let document = ask(socket, &GetLinkTest { id })?;
+        let document = socket.ask(&GetLinkTest { id })?;
         if document.answer.done {
             break document;
         }

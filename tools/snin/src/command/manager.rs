@@ -14,27 +14,14 @@ use snin_protocol::operator::manager::{
 };
 use snin_protocol::operator::{Document, Event, Events, Operation};
 
+use super::asking::{Daemon, show};
 use crate::Verdict;
-use crate::cli::SmDaemon;
+use crate::cli::{Format, SmDaemon};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
 /// Where each daemon has a folder with its socket, as systemd makes them.
 const SOCKETS: &str = "/run/snin-sm";
-
-/// Asks, and shows the answer by `print`.
-pub(super) fn show<O, W>(
-    daemon: &SmDaemon,
-    operation: &O,
-    out: &mut Output<W>,
-    print: impl FnOnce(&O::Answer, &mut Output<W>) -> Result<(), Failure>,
-) -> Result<O::Answer, Failure>
-where
-    O: Operation,
-    W: Write,
-{
-    out.answer(connect(daemon)?.request(operation)?, &daemon.format, print)
-}
 
 /// What it manages.
 pub(crate) fn status<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
@@ -234,6 +221,16 @@ where
 pub(super) fn connect(daemon: &SmDaemon) -> Result<Connection, Failure> {
     let patience = Duration::from_nanos(daemon.patience.nanos());
     Ok(Connection::open(&socket(daemon)?, Some(patience))?)
+}
+
+impl Daemon for SmDaemon {
+    fn ask<O: Operation>(&self, operation: &O) -> Result<Document<O::Answer>, Failure> {
+        Ok(connect(self)?.request(operation)?)
+    }
+
+    fn format(&self) -> &Format {
+        &self.format
+    }
 }
 
 /// The socket that is meant.

@@ -8,7 +8,7 @@ use snin_protocol::operator::manager::{
     ManagerTold, Managers, Mirror, SetPriority, StandManagerBy,
 };
 
-use super::manager::show;
+use super::asking::show;
 use crate::Verdict;
 use crate::cli::{Instruction, SmDaemon};
 use crate::failure::Failure;

@@ -1,6 +1,7 @@
 //! The subcommands.
 
 pub(crate) mod agent;
+mod asking;
 pub(crate) mod audit;
 pub(crate) mod configuration;
 pub(crate) mod controller;

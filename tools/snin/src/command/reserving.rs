@@ -11,7 +11,8 @@ use snin_protocol::operator::controller::{
 };
 use snin_protocol::operator::{Document, Operation, SCHEMA_VERSION};
 
-use super::controller::{PATIENCE, ask, show};
+use super::asking::{Daemon as _, show};
+use super::controller::PATIENCE;
 use crate::Verdict;
 use crate::cli::controller::ControllerSocket;
 use crate::cli::reserving::{self as cli, ByAgent, ReleaseOf, RequestOf};
@@ -62,13 +63,13 @@ pub(crate) fn slice<W: Write>(asked: &cli::Slice, out: &mut Output<W>) -> Result
         cli::Slice::Create { owner, hosts, socket } => {
             let (count, hosts) = (hosts.hosts, hosts.on.clone());
             let asked = CreateSlice { owner: owner.clone(), count, hosts, shared: None };
-            let answered = Answered::of(ask(socket, &asked))?;
+            let answered = Answered::of(socket.ask(&asked))?;
             report(socket, &answered, &format!("no slice for {owner}"), made, out)
         }
         cli::Slice::Resize { owner, hosts, socket } => {
             let (count, hosts) = (hosts.hosts, hosts.on.clone());
             let asked = ResizeSlice { owner: owner.clone(), count, hosts };
-            let answered = Answered::of(ask(socket, &asked))?;
+            let answered = Answered::of(socket.ask(&asked))?;
             report(socket, &answered, &format!("no slice for {owner}"), made, out)
         }
         cli::Slice::Delete { owner, socket } => {
@@ -131,7 +132,7 @@ pub(super) fn ask_by<O: Operation>(
 ) -> Result<Document<O::Answer>, Failure> {
     match &agent.agent {
         Some(agent) => Ok(Connection::open(agent, Some(PATIENCE))?.request(operation)?),
-        None => ask(socket, operation),
+        None => socket.ask(operation),
     }
 }
 
