@@ -72,7 +72,7 @@ impl Election for Leading {
     fn stand(&mut self, value: &[u8]) -> Result<Candidacy, SharedError> {
         check(LEADER, Some(value))?;
         self.resign();
-        // In this order: where nobody leads, the one who wrote last has lost its key.
+        // Read first: if there is no leader's key then, the daemon that wrote last has lost its key.
         let before = self.found(WRITTEN)?;
         if let Some(leader) = self.found(LEADER)? {
             return Ok(Candidacy::Other(leader.value));
@@ -98,13 +98,15 @@ impl Election for Leading {
             ])
             .or_else([TxnOp::get(leader.as_str(), None), TxnOp::get(written.as_str(), None)]);
         let answer = self.etcd.transact(&txn)?;
-        let (made, changed) = match Outcome::of(&answer) {
-            Outcome::Done(revision) => (revision, revision),
+        let (made, changed) = match revision(&answer) {
+            Ok(revision) => (revision, revision),
             // It was done, and the answer was lost.
-            Outcome::NotDone(Some(leader), Some(written)) if written.text() == own => {
+            Err(Conflict { leader: Some(leader), written: Some(written) })
+                if written.text() == own =>
+            {
                 (leader.created, written.modified)
             }
-            Outcome::NotDone(leader, _) => {
+            Err(Conflict { leader, .. }) => {
                 self.resign();
                 return Ok(Candidacy::Other(leader.map_or_else(Vec::new, |leader| leader.value)));
             }
@@ -159,24 +161,23 @@ impl Found {
     }
 }
 
-/// What came of a transaction: the revision that it made, or else what `leader` and `written` hold.
-enum Outcome {
-    Done(i64),
-    NotDone(Option<Found>, Option<Found>),
+/// Why a transaction was not done: `leader` and `written` hold something else.
+struct Conflict {
+    leader: Option<Found>,
+    written: Option<Found>,
 }
 
-impl Outcome {
-    fn of(answer: &TxnResponse) -> Self {
-        if answer.succeeded() {
-            return Self::Done(answer.header().map_or(0, |header| header.revision()));
-        }
-        let mut found = answer.op_responses().into_iter().map(|op| match op {
-            TxnOpResponse::Get(found) => found.kvs().first().map(Found::of),
-            _ => None,
-        });
-        let leader = found.next().flatten();
-        Self::NotDone(leader, found.next().flatten())
+/// The revision that a transaction made.
+fn revision(answer: &TxnResponse) -> Result<i64, Conflict> {
+    if answer.succeeded() {
+        return Ok(answer.header().map_or(0, |header| header.revision()));
     }
+    let mut found = answer.op_responses().into_iter().map(|op| match op {
+        TxnOpResponse::Get(found) => found.kvs().first().map(Found::of),
+        _ => None,
+    });
+    let leader = found.next().flatten();
+    Err(Conflict { leader, written: found.next().flatten() })
 }
 
 /// The last change that was made, as far as is known.
@@ -218,19 +219,21 @@ impl Led {
                 ])
                 .and_then(ops.clone())
                 .or_else([TxnOp::get(leader.as_str(), None), TxnOp::get(written.as_str(), None)]);
-            match Outcome::of(&self.etcd.transact(&txn)?) {
-                Outcome::Done(revision) => {
+            match revision(&self.etcd.transact(&txn)?) {
+                Ok(revision) => {
                     last.changed = revision;
                     return Ok(());
                 }
-                Outcome::NotDone(Some(leader), Some(written)) if leader.created == self.made => {
+                Err(Conflict { leader: Some(leader), written: Some(written) })
+                    if leader.created == self.made =>
+                {
                     last.changed = written.modified;
                     // Done by a member whose answer was lost; else an earlier change was.
                     if written.text() == own {
                         return Ok(());
                     }
                 }
-                Outcome::NotDone(leader, _) => {
+                Err(Conflict { leader, .. }) => {
                     let by = leader.map_or_else(|| "nobody".to_owned(), |leader| leader.text());
                     return Err(SharedError::Deposed(by));
                 }
