@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use snin_daemon::settings::{Loaded, SettingsError, parse, text_of};
 
-use self::options::{OPTIONS, Opt, Verdict};
+use self::options::{OPTIONS, OpenSmOption, Verdict};
 use super::settings::Settings;
 
 /// What a line of the file came to that is no key of snin-sm. Displayed as one line.
@@ -40,8 +40,6 @@ pub struct Read {
     pub keys: BTreeMap<&'static str, String>,
     /// What could not be taken over.
     pub notes: Vec<Note>,
-    /// Lines that say OpenSM's own default.
-    pub defaults: usize,
 }
 
 /// Reads a file.
@@ -64,7 +62,7 @@ pub fn read(
 ) -> Result<Read, SettingsError> {
     let name = file.display().to_string();
     let mut set: BTreeMap<&'static str, (usize, String)> = BTreeMap::new();
-    let (mut notes, mut defaults, mut mentioned) = (Vec::new(), 0, false);
+    let (mut notes, mut mentioned) = (Vec::new(), false);
     let count = text.lines().count();
     for (line, text) in (1..).zip(text.lines()) {
         let Some((option, value)) = split(text) else { continue };
@@ -83,17 +81,14 @@ pub fn read(
         let (read, default) = (known.form.read(value), known.form.read(known.default));
         let read = read.map_err(wrong)?;
         mentioned |= known.form.is_file();
-        let is_here = |value: &Option<String>| {
-            value.as_ref().is_some_and(|value| is_there(Path::new(&unquoted(value))))
-        };
+        let is_here = known.form.is_file() && is_there(Path::new(value));
         // A file that OpenSM reads where it is there, it reads at its usual place too.
-        if Ok(&read) == default.as_ref() && !(known.form.is_file() && is_here(&read)) {
-            defaults += 1;
+        if Ok(&read) == default.as_ref() && !is_here {
             continue;
         }
         match known.verdict {
             Verdict::Key(key) => match read {
-                Some(_) if known.form.is_file() && !is_here(&read) => {
+                Some(_) if known.form.is_file() && !is_here => {
                     note("there is no such file, and OpenSM does without".to_owned());
                 }
                 Some(value) => {
@@ -103,7 +98,7 @@ pub fn read(
                     set.remove(key);
                 }
             },
-            Verdict::Off(key, value) => {
+            Verdict::Set(key, value) => {
                 set.insert(key, (line, value.to_owned()));
             }
             Verdict::Always(what) => note(format!("not to be chosen: {what}")),
@@ -111,7 +106,7 @@ pub fn read(
         }
     }
     let usual = OPTIONS.iter().find(|known| known.form.is_file() && !mentioned);
-    if let Some(Opt { default, verdict: Verdict::Key(key), form, .. }) = usual
+    if let Some(OpenSmOption { default, verdict: Verdict::Key(key), form, .. }) = usual
         && is_there(Path::new(default))
         && let Ok(Some(value)) = form.read(default)
     {
@@ -124,7 +119,7 @@ pub fn read(
     }
     let loaded = parse(&lines.join("\n"), &name)?;
     let keys = set.into_iter().map(|(key, (_, value))| (key, value)).collect();
-    Ok(Read { loaded, keys, notes, defaults })
+    Ok(Read { loaded, keys, notes })
 }
 
 /// The option of a line and its value.
@@ -146,14 +141,6 @@ fn nearest(option: &str) -> String {
     near.map_or_else(String::new, |best| format!(": {best} is meant?"))
 }
 
-/// A TOML string without its quotes.
-fn unquoted(value: &str) -> String {
-    toml::from_str::<BTreeMap<String, String>>(&format!("a = {value}"))
-        .ok()
-        .and_then(|mut table| table.remove("a"))
-        .unwrap_or_default()
-}
-
 /// Every option of OpenSM's with what it comes to, as a table in Markdown: docs/from-opensm.md has it.
 pub fn table() -> String {
     let mut table = "| option | OpenSM's default | in snin-sm | |\n|---|---|---|---|\n".to_owned();
@@ -161,7 +148,7 @@ pub fn table() -> String {
         let (what, about) = match option.verdict {
             Verdict::Key(key) if key == option.name => ("the same key".to_owned(), ""),
             Verdict::Key(key) => (format!("`{key}`"), ""),
-            Verdict::Off(key, value) => (format!("`{key} = {}`", value.replace('|', "\\|")), ""),
+            Verdict::Set(key, value) => (format!("`{key} = {}`", value.replace('|', "\\|")), ""),
             Verdict::Always(what) => ("always".to_owned(), what),
             Verdict::Instead(what) => ("otherwise".to_owned(), what),
             Verdict::No(what) => ("no".to_owned(), what),
@@ -194,8 +181,8 @@ mod tests {
                     subnet_prefix 0xfe80000000000001\nguid 0x2c9\npartition_config_file /here\n\
                     qos_sl2vl 0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7\nqos_vlarb_low 0:1,1:64\nqos_high_limit 255\n\
                     log_file \"/var/log/sm log\"\n";
-        let Read { loaded, notes, defaults, keys } = said(text);
-        assert_eq!((notes, defaults), (vec![], 4));
+        let Read { loaded, notes, keys } = said(text);
+        assert_eq!((notes, keys.len()), (vec![], 11));
         let settings = loaded.value;
         assert_eq!((settings.sm_priority, settings.lmc, settings.qos), (14, Some(4), true));
         assert_eq!(settings.subnet_timeout, Settings::default().subnet_timeout);

@@ -2,7 +2,7 @@
 
 /// An option.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opt {
+pub(super) struct OpenSmOption {
     pub(super) name: &'static str,
     /// As `opensm --create-config` writes it.
     pub(super) default: &'static str,
@@ -15,8 +15,8 @@ pub(super) struct Opt {
 pub(super) enum Verdict {
     /// A key of `sm.toml` with the same meaning.
     Key(&'static str),
-    /// Turned on it is this key with this value.
-    Off(&'static str, &'static str),
+    /// Where it differs from OpenSM's default: this key with this value.
+    Set(&'static str, &'static str),
     /// snin-sm always does as OpenSM does by default.
     Always(&'static str),
     /// Something else does it.
@@ -26,7 +26,7 @@ pub(super) enum Verdict {
 }
 
 use Form::{Boolean, File, Hex, Lanes, Limit, Number, Text, Weights};
-use Verdict::{Always, Instead, Key, No, Off};
+use Verdict::{Always, Instead, Key, No, Set};
 
 /// How a value is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +68,6 @@ impl Form {
             Self::Number => Ok(Some(number(value)?.to_string())),
             Self::Limit if value == "-1" => Ok(None),
             Self::Limit => Ok(Some(number(value)?.to_string())),
-            // A GUID of 0 is none.
             Self::Hex => Ok(Some(format!("\"{:#018x}\"", number(value)?))),
             Self::Boolean if value.eq_ignore_ascii_case("true") => Ok(Some("true".to_owned())),
             Self::Boolean if value.eq_ignore_ascii_case("false") => Ok(Some("false".to_owned())),
@@ -103,12 +102,17 @@ const PERF: &str =
 const CONGESTION: &str =
     "switches mark nothing: what is granted meets no congestion, other traffic has its own lane";
 
-const fn opt(name: &'static str, default: &'static str, form: Form, verdict: Verdict) -> Opt {
-    Opt { name, default, form, verdict }
+const fn opt(
+    name: &'static str,
+    default: &'static str,
+    form: Form,
+    verdict: Verdict,
+) -> OpenSmOption {
+    OpenSmOption { name, default, form, verdict }
 }
 
 /// All of them.
-pub(super) const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[OpenSmOption] = &[
     opt("guid", "0x0000000000000000", Hex, Key("guid")),
     opt("m_key", "0x0000000000000000", Hex, Key("m_key")),
     opt("m_key_lease_period", "0", Number, Key("m_key_lease_period")),
@@ -160,7 +164,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     opt("overrun_errors_threshold", "0x08", Number, Key("overrun_errors_threshold")),
     opt("use_mfttop", "TRUE", Boolean, Always("MulticastFDBTop is written where a switch has it")),
     opt("partition_config_file", "/etc/opensm/partitions.conf", File, Key("partition_config_file")),
-    opt("no_partition_enforcement", "FALSE", Boolean, Off("part_enforce", "\"off\"")),
+    opt("no_partition_enforcement", "FALSE", Boolean, Set("part_enforce", "\"off\"")),
     opt("part_enforce", "both", Text, Key("part_enforce")),
     opt("allow_both_pkeys", "FALSE", Boolean, Key("allow_both_pkeys")),
     opt("keep_pkey_indexes", "TRUE", Boolean, Always("a key that a port holds keeps its place")),
