@@ -8,27 +8,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use snin_judges::Program;
 
-use daemons::snin;
+use daemons::{snin, wait};
 
-/// However busy the machine, by then it is so.
-const PATIENCE: Duration = Duration::from_secs(120);
 const PAIR: [&str; 4] = ["--controllers", "2", "--etcd", "3"];
-
-#[track_caller]
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "{what}");
-        sleep(Duration::from_millis(10));
-    }
-}
 
 /// A `snin up` in a folder, while its script runs.
 struct Up {

@@ -5,8 +5,6 @@ mod daemons;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
@@ -15,10 +13,7 @@ use snin_fabric::generate::Recipe;
 use snin_judges::{Program, Simulated};
 use snin_mad::{Gid, GidPrefix};
 
-use daemons::snin;
-
-/// However busy the machine, by then it is so.
-const PATIENCE: Duration = Duration::from_secs(120);
+use daemons::{PATIENCE, snin, wait};
 
 fn script(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("script");
@@ -40,15 +35,6 @@ fn processes_of(folder: &Path) -> Vec<u32> {
         String::from_utf8_lossy(&line).contains(&name) && *number != std::process::id()
     };
     numbers.filter(its).collect()
-}
-
-#[track_caller]
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "{what}");
-        sleep(Duration::from_millis(10));
-    }
 }
 
 /// The first proof: permutations are granted, a cable is cut and joined, the controller is killed under load and

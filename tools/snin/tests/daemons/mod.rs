@@ -3,6 +3,21 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// However busy the machine, by then it is so.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until it is so.
+#[track_caller]
+pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what}");
+        sleep(Duration::from_millis(10));
+    }
+}
 
 const DAEMONS: [(&str, &str); 3] = [
     ("snin-sm", "snin-sm"),
