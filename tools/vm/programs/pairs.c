@@ -1,6 +1,7 @@
-/* pairs ROUNDS [stop]: every rank exchanges with every other, then all with all. Prints what it did, and how long it took
- * until MPI_Init returned and until all had met. MPI only. With `stop` it ends without MPI_Finalize, in which over rdma_rxe
- * one of three ranks or more may wait for ever, of MPICH and of Open MPI, with our library and without. */
+/* pairs ROUNDS [stay]: every rank exchanges with every other, then all with all. Prints what it did, and how long it took
+ * until MPI_Init returned and until all had met. MPI only. With `stay` it keeps its connections until it is killed, and
+ * never calls MPI_Finalize, in which over rdma_rxe one of three ranks or more may wait for ever, of MPICH and of Open MPI,
+ * with our library and without. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,10 +37,8 @@ int main(int argc, char **argv)
     MPI_Alltoall(out, 1024, MPI_BYTE, in, 1024, MPI_BYTE, MPI_COMM_WORLD);
     printf("rank %d of %d: %d rounds, MPI_Init %.1f ms, met %.1f ms\n", rank, ranks, rounds, made, met);
     fflush(stdout);
-    if (argc > 2) {
-        sleep(4); /* until all have come so far */
-        _exit(0);
-    }
+    if (argc > 2)
+        pause();
     MPI_Finalize();
     return 0;
 }

@@ -19,25 +19,34 @@ for number in 0 1 2 3; do
     done | grep -E ' (SNIN|LD|UCX|OMPI)' >/root/env$number
 done
 cat >/root/rank.sh <<'C'
-number=${OMPI_COMM_WORLD_RANK:-0} way=$1
-shift
+number=${OMPI_COMM_WORLD_RANK:-0} way=$1 said=$2
+shift 2
 . /root/env$number
 # One kernel has all hosts, and no rank is to find that out.
 export UCX_TLS=rc_verbs,ud_verbs,self
 [ "$way" = with ] || unset LD_PRELOAD
-exec "$@"
+exec "$@" >>"$said" 2>&1
 C
-# MPI_Finalize hangs on rxe, so that the ranks are ended: what they printed before is judged, not their exit status.
+stats() { snin job stats slurm/9 --agents "${agents#,}" --json; }
+# MPI_Finalize hangs on rxe, so that the ranks are killed when all have said what they did: that is judged, not their exit
+# status. Before, the agents are asked: what a queue pair counted since they last looked goes with its program.
 ranks() { # COUNT RUN
-    LD_LIBRARY_PATH=/opt/openmpi/lib:/opt/openmpi/lib/openmpi timeout -s INT -k 2 90 /opt/openmpi/bin/prterun \
+    said="$OUT/times-$way-$1-$2"
+    : >"$said"
+    LD_LIBRARY_PATH=/opt/openmpi/lib:/opt/openmpi/lib/openmpi timeout -k 2 90 /opt/openmpi/bin/prterun \
         --personality ompi --allow-run-as-root --map-by :oversubscribe --bind-to none -np "$1" \
-        bash /root/rank.sh "$way" /opt/openmpi/bin/pairs 20 stop >"$OUT/times-$way-$1-$2" 2>&1 || true
+        bash /root/rank.sh "$way" "$said" /opt/openmpi/bin/pairs 20 stay >>"$said" 2>&1 &
+    launcher=$!
+    while kill -0 $launcher 2>/dev/null && [ "$(grep -c ' rounds, MPI_Init ' "$said")" -lt "$1" ]; do sleep 0.2; done
+    stats >/dev/null || true
+    kill $launcher || true
+    wait $launcher || true
 }
 for run in $(seq "$2"); do
     for count in 2 4; do ranks $count $run; done
 done
 # Each host has pairs on several trees.
-snin job stats slurm/9 --agents "${agents#,}" --json >"$OUT/times-$way-stats.json" && stats=0 || stats=$?
-echo $stats >"$OUT/times-$way-stats-status"
+stats >"$OUT/times-$way-stats.json" && status=0 || status=$?
+echo $status >"$OUT/times-$way-stats-status"
 peer=$(cat /sys/class/infiniband/snin2/ports/1/gids/1)
-timeout 120 bash /root/rank.sh "$way" peers snin0 "$peer" >"$OUT/peers-$way" 2>&1
+timeout 120 bash /root/rank.sh "$way" "$OUT/peers-$way" peers snin0 "$peer"
