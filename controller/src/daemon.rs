@@ -81,7 +81,7 @@ pub struct Daemon {
     pub(crate) requests_per_user: usize,
     /// The slices that are kept are of this version of the core's.
     pub(crate) slices_version: Option<u64>,
-    /// Whether the term is in the store, and nobody else leads.
+    /// Whether the term is in the store, and no other controller leads.
     pub(crate) begun: bool,
     /// What the fabric is, as far as that is known.
     pub(crate) known: Option<Known>,

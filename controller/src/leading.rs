@@ -58,7 +58,7 @@ impl Leading {
         self.leadership.leader()
     }
 
-    /// What a standby does, or why nobody leads; and whether that is well.
+    /// Whether a standby is well, and what it says of itself: who leads, or why no controller does.
     pub(crate) fn standing(&self) -> (bool, String) {
         match (self.leader(), self.leadership.trouble()) {
             (_, Some(why)) => (false, format!("stands by; the store does not answer: {why}")),

@@ -20,7 +20,7 @@ const MARGIN: u64 = 10;
 /// What the store is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// Who leads? If nobody does, this controller does.
+    /// Who leads? If no controller does, this one does from now on.
     Stand,
     /// Does this controller lead still? Then its lease begins anew.
     Renew,

@@ -101,7 +101,7 @@ impl Candidate {
 impl Drop for Candidate {
     fn drop(&mut self) {
         self.orders = None;
-        // An answer that nobody takes any more is not waited for.
+        // The thread does not wait for its last answer to be taken.
         self.answers.close();
         if let Some(thread) = self.thread.take() {
             // A panic of its was its own.

@@ -67,8 +67,8 @@ pub enum Candidacy {
 
 /// See the module's documentation. Each call waits for the store, a bounded time.
 pub trait Election: Send {
-    /// Leads, if nobody does, and says `value` of itself. The lease ends `ttl` seconds after this was called at
-    /// the soonest.
+    /// Leads, unless another daemon does, and says `value` of itself. The lease lasts for `ttl` seconds from this
+    /// call at least.
     ///
     /// # Errors
     /// When that cannot be found out. This daemon may have been elected: [`resign`](Self::resign).

@@ -105,7 +105,7 @@ fn changes_whose_answers_are_lost_are_done_once_and_in_their_order() -> Result<(
         put(&*values, &number.to_string()).unwrap();
         assert_eq!(etcd.get("a")?, number.to_string());
     }
-    // No member answers: nobody knows what is done, and the next change is made after it.
+    // No member answers, so this daemon does not know whether its change was made.
     mute.is_mute.store(true, Ordering::Relaxed);
     let mut alone = candidate(&format!("etcd://{}", mute.address));
     ours.resign();

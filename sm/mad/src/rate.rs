@@ -78,8 +78,8 @@ impl PortInfo {
         ]
     }
 
-    /// Shows `rate` as negotiated, whatever is supported and enabled: what an agent answers for a port whose link
-    /// trained to it. FDR10 shows as QDR.
+    /// Shows `rate` as negotiated, and leaves what is supported and enabled: what an agent answers for a port
+    /// whose link trained to it. FDR10 shows as QDR.
     pub fn set_active_rate(&mut self, rate: LinkRate) {
         let lanes = rate.width.lanes();
         self.width_active =

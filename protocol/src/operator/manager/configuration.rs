@@ -119,7 +119,7 @@ pub struct ConfigurationApplied {
     pub version: u64,
     /// What speaks against it; each a line.
     pub objections: Vec<String>,
-    /// Whether it is enforced; else nobody consents.
+    /// Whether the manager enforces it. It does not without the consent of the cluster or of the settings.
     pub enforced: bool,
 }
 
@@ -166,7 +166,7 @@ pub struct GetPorts {
 pub struct Ports {
     /// The version that is in force, 0 where none is.
     pub version: u64,
-    /// Whether it is enforced; else nobody consents.
+    /// Whether the manager enforces it. It does not without the consent of the cluster or of the settings.
     pub enforced: bool,
     /// By switch and number.
     pub ports: Vec<Port>,

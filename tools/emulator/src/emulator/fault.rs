@@ -20,7 +20,7 @@ pub enum Fault {
     Plug(PortIndex, PortIndex),
     /// The link goes down and trains again.
     Bounce(PortIndex),
-    /// The link goes down and trains to this rate, whatever its ports can do: a damaged cable or connector.
+    /// The link goes down and trains to this rate, though its ports can do more: a damaged cable or connector.
     /// Packets of the data plane are as quick as before.
     Train(PortIndex, LinkRate),
     /// Two cables change places at these ports: what was behind the one is behind the other.

@@ -133,7 +133,7 @@ struct Sum {
     refused: u64,
 }
 
-/// What a run has and wants, whatever its script says.
+/// What a run has and wants, apart from its script.
 pub(super) struct Run<'a> {
     pub(super) folder: &'a Folder,
     /// Of the hosts.

@@ -12,7 +12,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// So many, at ports of the loopback that nobody listens at.
+    /// So many, at free ports of the loopback.
     pub(super) fn new(count: usize) -> std::io::Result<Self> {
         // All at once, so that no port is given twice.
         let bound = (0..2 * count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
@@ -29,7 +29,7 @@ impl Members {
         (!at.is_empty()).then(|| format!("etcd://{at}"))
     }
 
-    /// Starts them. Nobody waits for them: controllers ask until they answer.
+    /// Starts them, and does not wait for them: controllers ask until they answer.
     pub(super) fn start(&self, children: &mut Children) -> Result<(), UpError> {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         let all = self.ports.iter().enumerate();
