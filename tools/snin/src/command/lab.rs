@@ -2,6 +2,7 @@
 
 mod beside;
 mod estimate;
+mod patterns;
 mod ways;
 
 use std::io::Write;
@@ -11,7 +12,7 @@ use std::time::SystemTime;
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::Routing;
-use snin_fabric::traffic::{Demand, Listed, Pattern};
+use snin_fabric::traffic::{Demand, Pattern};
 use snin_fabric::{Lid, PortIndex, Topology, TreeId};
 use snin_lab::carry::{Flow, loads};
 use snin_lab::compare::{self, Comparison, Job, sampled};
@@ -39,7 +40,7 @@ const SNIN: usize = 2;
 /// Brings up, carries window after window, reports.
 pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verdict, Failure> {
     if args.list_patterns {
-        list_patterns(args, out)?;
+        patterns::list(&args.format, out)?;
         return Ok(Verdict::Well);
     }
     let json = Target::open(args.format.json.as_deref())?;
@@ -477,25 +478,4 @@ fn print<W: Write>(
         out.line(format_args!("{name:<16}{by_static:>12}{ecmp:>12}{snin:>12}"))?;
     }
     Ok(())
-}
-
-/// Every pattern with its degree and meaning.
-fn list_patterns<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<(), Failure> {
-    if args.format.json.is_some() {
-        let pattern = |listed: &Listed| {
-            let Listed { name, degree, meaning } = *listed;
-            serde_json::json!({ "name": name, "degree": degree, "meaning": meaning })
-        };
-        let all: Vec<_> = Pattern::LIST.iter().map(pattern).collect();
-        return out.report(Target::open(args.format.json.as_deref())?, &all, |_| Ok(()));
-    }
-    out.line(format_args!("{:<13}{:<11}MEANING", "PATTERN", "DEGREE"))?;
-    for Listed { name, degree, meaning } in Pattern::LIST {
-        out.line(format_args!("{name:<13}{degree:<11}{meaning}"))?;
-    }
-    out.line("")?;
-    out.line(
-        "A pattern is served in as many windows as its degree. `static`, D-mod-K, is made for",
-    )?;
-    out.line("shifts: on them it is as good as snin.")
 }
