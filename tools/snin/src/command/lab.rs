@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::Routing;
-use snin_fabric::traffic::{Demand, Pattern};
+use snin_fabric::traffic::Demand;
 use snin_fabric::{Lid, PortIndex, Topology, TreeId};
 use snin_lab::carry::{Flow, loads};
 use snin_lab::compare::{self, Comparison, Job, sampled};
