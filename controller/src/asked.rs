@@ -251,7 +251,10 @@ impl Daemon {
 
     fn fabric(&self, asked: GetFabric) -> Result<Making, ApiError> {
         let source = match &self.source {
-            Source::Manager(address) => address.to_string(),
+            Source::Manager(first, others) => {
+                let all = std::iter::once(first).chain(others);
+                all.map(ToString::to_string).collect::<Vec<_>>().join(",")
+            }
             Source::File(path, _) => path.display().to_string(),
         };
         Ok(describing::fabric(Arc::clone(self.core()?.view()), source, asked))

@@ -23,7 +23,8 @@ snin_daemon::settings! {
         listen: Vec<String> = vec!["unix:///run/snin/controller-sessions.sock".to_owned()],
         /// Users (by number) whose agents may call over Unix sockets, beside root and the controller's own.
         agent_users: Vec<u32> = Vec::new(),
-        /// The subnet manager's sessions, for the fabric as it is. One of manager and topology is needed.
+        /// The subnet manager's sessions, for the fabric as it is; of several managers all, separated by commas: the
+        /// master has them. One of manager and topology is needed.
         manager: Option<String> = None,
         /// The fabric as a file instead, as ibnetdiscover prints it; its tables have to be those that
         /// `snin plan` computes, with policy strict those of `snin plan --unmanaged-trees 1`. SIGHUP has
@@ -117,8 +118,8 @@ snin_daemon::settings! {
 /// Where the fabric comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A subnet manager's sessions.
-    Manager(Address),
+    /// A subnet manager's sessions: at the first address, or else at one of the others.
+    Manager(Address, Vec<Address>),
     /// A file.
     File(PathBuf, Option<Lmc>),
 }
@@ -165,7 +166,11 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     let listen =
         value.listen.iter().map(|text| address("listen", text)).collect::<Result<Vec<_>, _>>()?;
     let source = match (&value.manager, &value.topology) {
-        (Some(manager), None) => Source::Manager(address("manager", manager)?),
+        (Some(managers), None) => {
+            let mut all = managers.split(',').map(|manager| address("manager", manager.trim()));
+            let first = all.next().unwrap_or_else(|| address("manager", managers))?;
+            Source::Manager(first, all.collect::<Result<_, _>>()?)
+        }
         (None, Some(file)) => Source::File(file.clone(), lmc(loaded)?),
         (Some(_), Some(_)) => {
             return Err(loaded.refuse("topology", "manager and topology are both set: one of them"));
@@ -200,10 +205,11 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     let api = value.api.iter().map(|text| address("api", text)).collect::<Result<Vec<_>, _>>()?;
     core.check().map_err(|error| objection(loaded, &error))?;
     let files = files(loaded)?;
-    let all = listen.iter().chain(&api).chain(match &source {
-        Source::Manager(address) => Some(address),
-        Source::File(..) => None,
-    });
+    let managers: Vec<&Address> = match &source {
+        Source::Manager(first, others) => std::iter::once(first).chain(others).collect(),
+        Source::File(..) => Vec::new(),
+    };
+    let all = listen.iter().chain(&api).chain(managers);
     if files.is_none() && all.clone().any(|address| matches!(address, Address::Tls(_))) {
         return Err(loaded.refuse("certificate", SessionEnd::NoCredentials));
     }

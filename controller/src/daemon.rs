@@ -135,17 +135,21 @@ impl Daemon {
         let meter = Arc::new(Meter::new(clock));
         let manager = match &checked.source {
             Source::File(..) => None,
-            Source::Manager(to) => {
+            Source::Manager(to, others) => {
                 let call = Call {
                     to: to.clone(),
                     service: Service::Views,
                     role: Role::Manager,
                     peer: None,
                     identity: identity.clone(),
-                    limits: Limits::default(),
+                    limits: if others.is_empty() {
+                        Limits::default()
+                    } else {
+                        Limits::of_several()
+                    },
                     credentials,
                 };
-                Some(Manager::call(call, meter.clone()))
+                Some(Manager::call(call, others.clone(), meter.clone()))
             }
         };
         let mut looks = tokio::time::interval(LOOK);

@@ -12,6 +12,7 @@ pub mod owners;
 pub mod packing;
 pub mod plan;
 pub mod slices;
+pub mod view_session;
 pub mod window;
 
 pub use window::Core;

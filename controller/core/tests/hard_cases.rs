@@ -3,6 +3,10 @@
 mod support;
 
 use rand::RngExt;
+use snin_controller_core::packing::{
+    ConnectionId, LeafId, Packer, Refusal, Request, SetId, Shape,
+};
+use snin_fabric::TreeId;
 use support::{Checked, Fabric, equal_leaves, permutation, rng};
 
 #[test]
@@ -118,4 +122,21 @@ fn insertions_into_a_nearly_full_fabric_move_at_most_one_connection_a_leaf() {
             }
         }
     }
+}
+
+/// A wish may come from another view, in which there were more trees, or from an agent that makes it up.
+#[test]
+fn trees_that_are_not_there_are_not_given() {
+    let mut packer = Packer::new(Shape::two_stage(2, 2));
+    let request = |id, pinned, tree| Request {
+        id: ConnectionId(id),
+        source: LeafId(0),
+        destination: LeafId(1),
+        allowed: SetId::ALL,
+        pinned,
+        tree: Some(TreeId(tree)),
+    };
+    let outcome = packer.apply(&[], &[request(0, false, 2), request(1, true, u16::MAX)]);
+    assert_eq!(outcome.granted.len(), 1, "{outcome:?}");
+    assert_eq!(outcome.refused, [(ConnectionId(1), Refusal::TreeNotAllowed)]);
 }

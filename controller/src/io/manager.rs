@@ -1,20 +1,14 @@
-//! The fabric from a subnet manager's sessions.
-//!
-//! A manager counts its views from its start, a controller needs versions that only rise: views get versions
-//! of the controller's own here, and what is clear is said in the manager's.
+//! The fabric from a subnet manager's sessions: of several managers the master has them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use snin_controller_core::view_session::{ViewDone, ViewNews, ViewSession};
 use snin_daemon::meter::{Cause, Meter};
-use snin_daemon::session::{Call, Caller, Received, Tally};
+use snin_daemon::session::{Address, Call, Caller, Received, Tally};
 use snin_fabric::view::View;
 use snin_protocol::codec::CodecError;
-use snin_protocol::message::{PinnedPath, Preferred, SliceMember, ViewChange, ViewClear};
-use snin_protocol::view::{
-    Assembly, Computed, FromManager, Policy, PortTest, PortTested, PublishedView, ToManager,
-    ViewError,
-};
+use snin_protocol::message::{PinnedPath, Preferred, SliceMember, ViewChange};
+use snin_protocol::view::{FromManager, Policy, PortTest, PortTested, ToManager, ViewError};
 use tokio::select;
 use tokio::task::{JoinError, JoinHandle};
 
@@ -37,40 +31,26 @@ pub enum News {
     Trouble(ViewError),
 }
 
-/// A view that is being computed.
-struct Computing {
-    /// The manager's version.
-    version: u64,
-    job: JoinHandle<Result<PublishedView, ViewError>>,
-    /// What changed meanwhile.
-    later: Option<ViewChange>,
-}
-
 /// See the module's documentation.
 pub struct Manager {
     caller: Caller<FromManager, ToManager>,
     /// Is told what views cost on this thread.
     meter: Arc<Meter>,
-    assembly: Option<Assembly>,
-    computing: Option<Computing>,
-    /// The own version of the last view or change.
-    version: u64,
-    /// The manager's version of each own one that is not clear yet.
-    theirs: BTreeMap<u64, u64>,
+    session: ViewSession,
+    /// The view that is being computed, on another thread: windows go on.
+    job: Option<JoinHandle<ViewDone>>,
     /// What it was last told, in this session, of addresses that paths are answered with first.
     preferred: Option<(Vec<PinnedPath>, u64, Vec<SliceMember>)>,
 }
 
 impl Manager {
-    /// Calls it.
-    pub fn call(call: Call, meter: Arc<Meter>) -> Self {
+    /// Calls it, or one of the others.
+    pub fn call(call: Call, others: Vec<Address>, meter: Arc<Meter>) -> Self {
         Self {
-            caller: Caller::start(call),
+            caller: Caller::start_any(call, others),
             meter,
-            assembly: None,
-            computing: None,
-            version: 0,
-            theirs: BTreeMap::new(),
+            session: ViewSession::default(),
+            job: None,
             preferred: None,
         }
     }
@@ -78,14 +58,14 @@ impl Manager {
     /// What it says next. Nothing is lost when the wait is given up.
     pub async fn next(&mut self) -> News {
         loop {
-            let (begun, news) = match &mut self.computing {
+            let (begun, news) = match &mut self.job {
                 None => {
                     let heard = self.caller.next().await;
                     (self.meter.now(), self.receive(heard))
                 }
-                Some(computing) => select! {
+                Some(job) => select! {
                     heard = self.caller.next() => (self.meter.now(), self.receive(heard)),
-                    computed = &mut computing.job => (self.meter.now(), self.computed(computed)),
+                    computed = job => (self.meter.now(), self.computed(computed)),
                 },
             };
             self.meter.charge(Cause::View, begun);
@@ -105,98 +85,50 @@ impl Manager {
                 self.forget();
                 Some(News::Lost(format!("{peer}: {end}")))
             }
-            Received::Said(_, FromManager::Policy(policy)) => Some(News::Policy(policy)),
-            Received::Said(_, FromManager::Begin(begin)) => {
-                let is_empty = begin.parts == 0;
-                self.assembly = Some(Assembly::new(begin));
-                is_empty.then_some(News::Trouble(ViewError::OutOfTurn { version: 0, number: 0 }))
+            Received::Said(_, said) => {
+                let news = self.session.said(said)?;
+                self.take(news)
             }
-            Received::Said(_, FromManager::Part(part)) => {
-                let assembly = self.assembly.as_mut()?;
-                match assembly.add(&part) {
-                    Ok(false) => {}
-                    Ok(true) => self.compute(part.version),
-                    Err(error) => {
-                        self.assembly = None;
-                        return Some(News::Trouble(error));
-                    }
-                }
-                None
-            }
-            Received::Said(_, FromManager::Change(change)) => self.change(change),
-            Received::Said(_, FromManager::Test(test)) => Some(News::Test(test)),
         }
+    }
+
+    fn take(&mut self, news: ViewNews) -> Option<News> {
+        Some(match news {
+            ViewNews::Compute(job) => {
+                self.job = Some(tokio::task::spawn_blocking(move || job.run()));
+                return None;
+            }
+            ViewNews::View(view) => {
+                // Addresses may be others.
+                self.preferred = None;
+                News::View(view)
+            }
+            ViewNews::Change(change) => News::Change(change),
+            ViewNews::Policy(policy) => News::Policy(policy),
+            ViewNews::Test(test) => News::Test(test),
+            ViewNews::Trouble(error) => News::Trouble(error),
+        })
     }
 
     fn forget(&mut self) {
-        self.assembly = None;
+        self.session.begin();
         self.preferred = None;
-        self.theirs.clear();
-        if let Some(computing) = self.computing.take() {
-            computing.job.abort();
+        if let Some(job) = self.job.take() {
+            job.abort();
         }
     }
 
-    /// On another thread: windows go on.
-    fn compute(&mut self, version: u64) {
-        let Some(assembly) = self.assembly.take() else { return };
-        self.version += 1;
-        let own = self.version;
-        let job = tokio::task::spawn_blocking(move || assembly.finish(own));
-        self.computing = Some(Computing { version, job, later: None });
-    }
-
-    fn computed(
-        &mut self,
-        computed: Result<Result<PublishedView, ViewError>, JoinError>,
-    ) -> Option<News> {
-        let Computing { version, later, .. } = self.computing.take()?;
-        let view = match computed.ok()? {
-            Ok(view) => view,
-            Err(error) => {
-                let tables = match &error {
-                    ViewError::OtherTables { ours, .. } => Some(*ours),
-                    _ => None,
-                };
-                self.send(&ToManager::Computed(Computed { version, tables }));
-                return Some(News::Trouble(error));
-            }
-        };
-        let tables = snin_fabric::routing::tables_hash(view.topology(), &view.routing().tables);
-        self.send(&ToManager::Computed(Computed { version, tables: Some(tables) }));
-        self.theirs.insert(view.version(), version);
-        // Addresses may be others.
-        self.preferred = None;
-        if let Some(change) = later {
-            // Beside the view that it came after: what both call unusable is not granted.
-            let own = self.renumber(&change);
-            self.theirs.insert(own.version, change.version);
-            return Some(News::View(Arc::new(view.with_unusable(&own))));
-        }
-        Some(News::View(Arc::new(view)))
-    }
-
-    fn change(&mut self, change: ViewChange) -> Option<News> {
-        if let Some(computing) = &mut self.computing {
-            computing.later = Some(change);
-            return None;
-        }
-        let own = self.renumber(&change);
-        self.theirs.insert(own.version, change.version);
-        Some(News::Change(own))
-    }
-
-    fn renumber(&mut self, change: &ViewChange) -> ViewChange {
-        self.version += 1;
-        ViewChange { version: self.version, unusable: change.unusable.clone() }
+    fn computed(&mut self, computed: Result<ViewDone, JoinError>) -> Option<News> {
+        self.job = None;
+        let (said, news) = self.session.computed(computed.ok()?)?;
+        self.send(&said);
+        self.take(news)
     }
 
     /// Nothing is sent any more along what this version, and all before it, called unusable.
     pub fn clear(&mut self, version: u64) {
-        let later = self.theirs.split_off(&(version + 1));
-        let clear = std::mem::replace(&mut self.theirs, later);
-        if let Some((_, &version)) = clear.last_key_value() {
-            self.send(&ToManager::Clear(ViewClear { version }));
+        if let Some(said) = self.session.clear(version) {
+            self.send(&said);
         }
     }
 

@@ -68,14 +68,20 @@ impl Sender {
         let Some(flow) = self.flows.get_mut(index) else { return };
         context.counters.grants += 1;
         flow.wait = None;
-        match &mut flow.current {
+        let of_tree = flow.current.filter(|current| current.tree == grant.tree);
+        match of_tree {
             // More of the same: nothing has to stop.
-            Some(current) if current.tree == grant.tree && grant.from <= current.until => {
-                *current = Grant { from: current.from, ..*grant };
+            Some(current) if current.dlid == grant.dlid && grant.from <= current.until => {
+                flow.current = Some(Grant { from: current.from, ..*grant });
                 flow.next = None;
                 if flow.outstanding > 0 {
                     flow.clear_by = flow.clear_by.max(end);
                 }
+            }
+            // Trees were numbered anew: the queue pair leads elsewhere from now on, and what was granted before has
+            // none any more.
+            Some(current) if current.dlid != grant.dlid => {
+                (flow.current, flow.next) = (None, Some(*grant));
             }
             _ => flow.next = Some(*grant),
         }
@@ -101,7 +107,9 @@ impl Sender {
         let Some(flow) = self.flows.get(index) else { return true };
         let granted = flow.next.or(flow.current).map(|grant| grant.tree);
         let goes_on = flow.current.is_some_and(|current| Some(current.tree) != granted);
-        let on = flow.on.and_then(|on| self.links.pairs.peek(on)).map(|pair| pair.route.tree);
+        let on = flow.on.and_then(|on| self.links.pairs.peek(on));
+        // One that is closing may still lead where it led before.
+        let on = on.filter(|pair| pair.state != State::Closing).map(|pair| pair.route.tree);
         // What is sent without a grant is not reported to the controller.
         let unasked = flow.clear_by == Time::MAX;
         !goes_on && (clear || unasked || on.is_some() && on == granted)

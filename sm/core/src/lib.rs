@@ -34,6 +34,7 @@ pub mod cluster;
 pub mod config;
 pub mod configuration;
 pub mod control;
+pub mod controllers;
 pub mod database;
 pub mod election;
 pub mod error;

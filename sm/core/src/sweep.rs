@@ -107,6 +107,8 @@ pub struct Sweep {
     /// The groups that were last said to be served.
     served: Arc<Groups>,
     view: Option<Arc<FabricView>>,
+    /// Another manager was the master since: controllers are told the view again.
+    owes_view: bool,
     /// What is known is another manager's word; no port was told yet.
     recalled: Option<Recalled>,
     /// Switches whose tables are written from now on: until that is done it is not known what they come to.
@@ -199,6 +201,7 @@ impl Sweep {
             plan: None,
             served: Arc::default(),
             view: None,
+            owes_view: false,
             recalled: None,
             rewritten: BTreeSet::new(),
             cleared: 0,

@@ -117,6 +117,11 @@ impl FabricView {
         &self.target
     }
 
+    /// Whether the manager sees nothing but its own node: its cable is gone.
+    pub fn is_alone(&self) -> bool {
+        self.topology().cable_count() == 0
+    }
+
     /// The address of the subnet manager.
     pub const fn manager(&self) -> Lid {
         self.manager

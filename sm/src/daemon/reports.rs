@@ -176,6 +176,11 @@ impl Daemon {
         self.outlets.notify("STATE_CHANGE", json!({ "state": named, "why": why }));
         if state != SmState::Master {
             self.told.up = false;
+            if let Some(views) =
+                self.outlets.views.as_mut().filter(|_| state != SmState::Discovering)
+            {
+                views.stand_by();
+            }
             service::status(&format!("{named}: {why}"));
         }
     }

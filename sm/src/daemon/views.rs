@@ -1,24 +1,22 @@
-//! Sessions with controllers: each is told the policy and the whole view first, then what changes.
-//!
-//! Where only more pairs of switches and trees are unusable than in the view that was told last, those pairs
-//! alone are told; everything else is a view.
+//! Sessions with controllers, which only the master has: each is told the policy and the whole view first, then
+//! what changes.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use snin_daemon::clock::Clock;
 use snin_daemon::group::SocketGroup;
-use snin_daemon::session::{Credentials, Files, Limits, Listen, MissingFile, Peer, Post, Received};
+use snin_daemon::session::{
+    Credentials, Files, Limits, Listen, ListenError, MissingFile, Peer, Post, Received,
+};
 use snin_daemon::watch::Watch;
-use snin_fabric::routing::tables_hash;
+use snin_protocol::Time;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::{Identity, Role};
-use snin_protocol::message::ViewChange;
 use snin_protocol::view::{
-    Computed, FromManager, MAX_VIEW, Policy, PortTest, PortTested, ToManager, VIEW_LEASE,
-    ViewError, frames, unusable_pairs,
+    FromManager, MAX_VIEW, Policy, PortTest, PortTested, ToManager, VIEW_LEASE, ViewError,
 };
 use snin_sm_core::FabricView;
+use snin_sm_core::controllers::Controllers;
 use snin_sm_core::events::Preferences;
 use tracing::{error, info};
 
@@ -29,8 +27,8 @@ use super::settings::Settings;
 
 /// How long a controller may grant on by the last view, after its session ended here: until it notices, and then
 /// for [`VIEW_LEASE`].
-fn grants_on() -> Duration {
-    Limits::default().idle + Duration::from_nanos(VIEW_LEASE.nanos())
+fn grants_on() -> Time {
+    Time(u64::try_from(Limits::default().idle.as_nanos()).unwrap_or(u64::MAX)) + VIEW_LEASE
 }
 
 /// What this manager shows in sessions, and who it is.
@@ -38,20 +36,14 @@ pub type Own = (Option<Arc<Credentials>>, Identity);
 
 /// See the module's documentation.
 pub struct Views {
-    post: Post<ToManager, FromManager>,
+    listen: Listen,
+    /// None while another manager is the master: controllers call that one then.
+    post: Option<Post<ToManager, FromManager>>,
+    clock: Clock,
     policy: Policy,
-    /// The view now, and the one that was told whole.
-    now: Option<Arc<FabricView>>,
-    whole: Option<Arc<FabricView>>,
-    controllers: Vec<Peer>,
-    /// When the last of them was gone, while it may grant on by the view that it was told.
-    last_gone: Option<Instant>,
+    controllers: Controllers<Peer>,
     /// Something that controllers had to be told was dropped: they are told the whole view anew.
     untold: bool,
-    /// What the tables of views that were told come to.
-    tables: Tables,
-    /// Versions that controllers say are clear.
-    clear: VecDeque<u64>,
     link_tests: LinkTests<Peer>,
     /// What a controller says of addresses that paths are answered with first: what comes, and the last set.
     preferring: Preferring<Peer>,
@@ -73,7 +65,7 @@ impl Views {
         let Some((credentials, identity)) = own.cloned() else { return Ok(None) };
         let at = settings.session_listen.iter().map(|text| text.parse());
         let at = at.collect::<Result<Vec<_>, _>>()?;
-        let post = Post::listen(Listen {
+        let listen = Listen {
             at,
             service: Service::Views,
             identity,
@@ -83,18 +75,14 @@ impl Views {
             // A whole view may wait for a controller.
             limits: Limits { backlog: MAX_VIEW + (1 << 20), ..Limits::default() },
             credentials,
-        })?;
-        let (controllers, clear) = (Vec::new(), VecDeque::new());
+        };
         Ok(Some(Self {
-            post,
+            post: Some(Post::listen(listen.clone())?),
+            listen,
+            clock: Clock::system(),
             policy,
-            now: None,
-            whole: None,
-            controllers,
-            last_gone: None,
+            controllers: Controllers::new(grants_on(), Clock::system().now()),
             untold: false,
-            tables: Tables::default(),
-            clear,
             link_tests: LinkTests::default(),
             preferring: Preferring::default(),
             preferences: None,
@@ -103,70 +91,77 @@ impl Views {
 
     /// Waits for controllers too.
     pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        self.post.watch(watch);
+        if let Some(post) = &self.post {
+            post.watch(watch);
+        }
     }
 
-    /// The fabric is another.
+    /// Another manager is the master, or will be. Controllers call this one in vain, and so the next one.
+    pub fn stand_by(&mut self) {
+        for controller in self.controllers.here() {
+            info!("{controller} is told nothing any more: this manager is not the master of its fabric");
+            self.link_tests.gone(controller);
+        }
+        self.controllers.stand_by();
+        (self.post, self.untold) = (None, false);
+    }
+
+    /// This manager is the master.
+    ///
+    /// # Errors
+    /// When controllers cannot call: their addresses are in use, say.
+    pub fn lead(&mut self) -> Result<(), ListenError> {
+        if self.post.is_none() {
+            self.controllers.take_over(self.clock.now());
+            self.post = Some(Post::listen(self.listen.clone())?);
+        }
+        Ok(())
+    }
+
+    /// The fabric is another. A manager whose cable is gone says nothing of the others': controllers call the next.
     pub fn publish(&mut self, view: &Arc<FabricView>) {
-        self.now = Some(view.clone());
-        if self.controllers.is_empty() {
-            self.whole = None;
-            if self.last_gone.is_none_or(|gone| gone.elapsed() >= grants_on()) {
-                // No controller grants anything.
-                self.clear.push_back(view.version());
-            }
-            return;
+        if view.is_alone() {
+            return self.stand_by();
         }
-        let said = match self.whole.as_ref().filter(|whole| more_is_unusable(whole, view)) {
-            Some(_) => unusable_pairs(&**view).map(|unusable| {
-                vec![FromManager::Change(ViewChange { version: view.version(), unusable })]
-            }),
-            None => self.whole(view),
-        };
-        self.tell(said, view.version());
+        if let Err(error) = self.lead() {
+            error!("controllers are told nothing: {error}");
+        }
+        let said = self.controllers.publish(view, self.clock.now());
+        self.tell(said);
     }
 
-    /// Tells every controller. What the session has no room for is told whole, with the view of then.
-    fn tell(&mut self, said: Result<Vec<FromManager>, ViewError>, version: u64) {
-        let lost = self.post.lost();
+    /// Tells every controller. What a session has no room for is told whole, with the view of then.
+    fn tell(&mut self, said: Result<Vec<FromManager>, ViewError>) {
+        let Some(post) = &mut self.post else { return };
+        let lost = post.lost();
         match said {
-            Ok(frames) => self.controllers.iter().for_each(|to| {
-                frames.iter().for_each(|frame| self.post.send_to(to, frame.clone()));
+            Ok(frames) => self.controllers.here().iter().for_each(|to| {
+                frames.iter().for_each(|frame| post.send_to(to, frame.clone()));
             }),
-            Err(error) => error!("controllers are not told of view {version}: {error}"),
+            Err(error) => error!("controllers are not told of the newest view: {error}"),
         }
-        self.untold = self.post.lost() > lost;
-    }
-
-    fn whole(&mut self, view: &Arc<FabricView>) -> Result<Vec<FromManager>, ViewError> {
-        let frames = frames(&**view, view.placement())?;
-        self.tables.note(view.version(), tables_hash(view.topology(), &view.routing().tables));
-        self.whole = Some(view.clone());
-        Ok(frames)
+        self.untold = post.lost() > lost;
     }
 
     /// A version that a controller says is clear, and all before it.
     pub fn next_clear(&mut self) -> Option<u64> {
-        for heard in self.post.work() {
+        for heard in self.post.as_mut().map(Post::work).unwrap_or_default() {
             self.receive(heard);
         }
-        if self.untold
-            && let Some(view) = self.now.clone()
-        {
-            let whole = self.whole(&view);
-            self.tell(whole, view.version());
+        if self.untold && self.controllers.version().is_some() {
+            let whole = self.controllers.tell_whole();
+            self.tell(whole);
         }
-        self.clear.pop_front()
+        self.controllers.next_clear()
     }
 
     /// A host's agent is to send messages: the controller that it has a session with will tell it. False where no
     /// controller is here.
     pub fn test(&mut self, test: PortTest) -> bool {
-        if self.controllers.is_empty() {
-            return false;
-        }
-        self.controllers.iter().for_each(|to| self.post.send_to(to, FromManager::Test(test)));
-        self.link_tests.ask(test.number, &self.controllers);
+        let here = self.controllers.here();
+        let Some(post) = self.post.as_mut().filter(|_| !here.is_empty()) else { return false };
+        here.iter().for_each(|to| post.send_to(to, FromManager::Test(test)));
+        self.link_tests.ask(test.number, here);
         true
     }
 
@@ -184,31 +179,22 @@ impl Views {
         match heard {
             Received::Opened(peer) => {
                 info!("{peer} is told what the fabric is");
-                self.controllers.retain(|known| *known != peer);
                 // What it was asked in a session before is lost.
                 self.link_tests.gone(&peer);
-                self.post.send_to(&peer, FromManager::Policy(self.policy));
-                if let Some(view) = self.now.clone() {
-                    match self.whole(&view) {
-                        Ok(frames) => {
-                            frames.into_iter().for_each(|frame| self.post.send_to(&peer, frame));
-                        }
-                        Err(error) => {
-                            error!("{peer} is not told of view {}: {error}", view.version());
-                        }
-                    }
+                let told = self.controllers.opened(peer.clone());
+                let Some(post) = &mut self.post else { return };
+                post.send_to(&peer, FromManager::Policy(self.policy));
+                match told {
+                    Ok(frames) => frames.into_iter().for_each(|frame| post.send_to(&peer, frame)),
+                    Err(error) => error!("{peer} is not told what the fabric is: {error}"),
                 }
-                self.controllers.push(peer);
             }
             Received::Closed(peer, end) => {
                 info!("{peer} is gone: {end}");
-                self.controllers.retain(|known| *known != peer);
                 self.link_tests.gone(&peer);
-                if self.controllers.is_empty() {
-                    self.last_gone = Some(Instant::now());
-                }
+                self.controllers.closed(&peer, self.clock.now());
             }
-            Received::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
+            Received::Said(_, ToManager::Clear(clear)) => self.controllers.cleared(clear.version),
             Received::Said(peer, ToManager::Tested(tested)) => {
                 self.link_tests.answered(&peer, tested);
             }
@@ -217,8 +203,9 @@ impl Views {
                     self.preferences = Some(set);
                 }
             }
-            Received::Said(peer, ToManager::Computed(Computed { version, tables })) => {
-                match self.tables.are_same(version, tables) {
+            Received::Said(peer, ToManager::Computed(computed)) => {
+                let version = computed.version;
+                match self.controllers.are_same(&computed) {
                     Some(true) => info!("{peer} computes the same tables of view {version}"),
                     Some(false) => error!(
                         "{peer} computes other tables of view {version} than this manager: it grants nothing by \
@@ -228,30 +215,6 @@ impl Views {
                 }
             }
         }
-    }
-}
-
-/// Views that were told last and may still be computed by some controller: links that flap make views quicker than
-/// tables are computed.
-const MOST_TOLD: usize = 256;
-
-/// What the tables of the views that were told last come to, by version.
-#[derive(Default)]
-struct Tables(VecDeque<(u64, u64)>);
-
-impl Tables {
-    fn note(&mut self, version: u64, hash: u64) {
-        self.0.retain(|(told, _)| *told != version);
-        self.0.push_back((version, hash));
-        if self.0.len() > MOST_TOLD {
-            self.0.pop_front();
-        }
-    }
-
-    /// Whether a controller computed the same; none where it is not known any more.
-    fn are_same(&self, version: u64, theirs: Option<u64>) -> Option<bool> {
-        let (_, ours) = self.0.iter().find(|(told, _)| *told == version)?;
-        Some(theirs == Some(*ours))
     }
 }
 
@@ -278,31 +241,4 @@ pub(super) fn files(settings: &Settings) -> Result<Option<Files>, MissingFile> {
         settings.ca_certificate.as_deref(),
         settings.revoked.as_deref(),
     )
-}
-
-/// Whether nothing but that more is unusable has changed.
-fn more_is_unusable(whole: &FabricView, view: &FabricView) -> bool {
-    whole.is_of_same_target(view) && whole.unusable().is_subset(view.unusable())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A controller that is still at a view when the next one is told has computed the one and not the other.
-    #[test]
-    fn what_a_controller_computed_is_compared_with_that_view_and_no_other() {
-        let mut tables = Tables::default();
-        tables.note(7, 70);
-        tables.note(8, 80);
-        assert_eq!(tables.are_same(7, Some(70)), Some(true));
-        assert_eq!(tables.are_same(8, Some(80)), Some(true));
-        assert_eq!(tables.are_same(8, Some(70)), Some(false));
-        assert_eq!(tables.are_same(8, None), Some(false), "it found no tables");
-        // A session that begins is told the same view again.
-        tables.note(7, 71);
-        assert_eq!(tables.are_same(7, Some(71)), Some(true));
-        (9..9 + MOST_TOLD as u64).for_each(|version| tables.note(version, version));
-        assert_eq!((tables.are_same(8, Some(80)), tables.0.len()), (None, MOST_TOLD));
-    }
 }

@@ -18,6 +18,7 @@ pub mod carry;
 pub mod channel;
 pub mod compare;
 pub mod event;
+pub mod faults;
 pub mod guard;
 pub mod host;
 pub mod lanes;

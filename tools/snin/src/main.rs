@@ -79,6 +79,7 @@ fn main() -> ExitCode {
         Command::Lat(lat) => command::lat::run(&lat, &mut out),
         #[cfg(not(feature = "verbs"))]
         Command::Lat(_) => Err(failure::Failure::WithoutVerbs("snin lat")),
+        Command::Faults(args) => command::faults::run(&args, &mut out),
         Command::Study(cli::Study::Reconfiguration(asked)) => {
             command::study::reconfiguration(&asked, &mut out)
         }

@@ -244,7 +244,7 @@ impl Shape {
         TreeId(self.tree_of_place[place])
     }
 
-    /// Whether a connection may use a tree.
+    /// Whether a connection may use a tree. It may use none that is not there: its wish may come from another view.
     pub(super) fn allows(
         &self,
         source: LeafId,
@@ -252,7 +252,8 @@ impl Shape {
         set: SetId,
         tree: TreeId,
     ) -> bool {
-        let place = self.place_of(tree);
+        let Some(&place) = self.place_of_tree.get(tree.index()) else { return false };
+        let place = place as usize;
         let sets = [self.set(set), self.usable(source), self.usable(destination)];
         sets.into_iter().all(|set| sets::contains(set, place))
     }

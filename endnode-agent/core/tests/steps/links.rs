@@ -41,6 +41,28 @@ fn another_address_of_the_peer_makes_another_queue_pair() {
     assert_eq!(route, Route { peer: PEER, tree: TREE, dlid: Some(moved.dlid), sl: 0 });
 }
 
+/// When a spine goes, trees are numbered anew: the same number with another address is another way. It is not gone
+/// before its time, and the one before counts as clear when its queue pair is gone.
+#[test]
+fn the_same_tree_with_another_address_is_another_way() {
+    let (mut bench, pair) = Bench::granted(Bench::config(), 10_000);
+    assert!(!bench.posts().is_empty());
+    let from = bench.now + MS / 2;
+    let moved = Grant { dlid: Dlid(Lid(999)), ..grant(FLOW, TREE, from, from + MS) };
+    bench.lease(vec![moved], vec![]);
+    let confirmed = bench.confirms(2);
+    let said = bench.take();
+    assert!(said.contains(&Output::Port(PortCall::Close { pair })), "{said:?}");
+    assert!(!said.contains(&confirmed), "{said:?}");
+    bench.notify(Event::Port(PortEvent::Closed { pair }));
+    assert!(bench.outputs.contains(&confirmed), "{:?}", bench.outputs);
+    bench.connected();
+    bench.pass(MS / 2 - Time(1));
+    assert_eq!(bench.posts(), []);
+    bench.pass(Time(1));
+    assert!(!bench.posts().is_empty());
+}
+
 #[test]
 fn the_least_recently_used_queue_pair_gives_way() {
     let (mut bench, first) = Bench::granted(Bench::config(), 10);

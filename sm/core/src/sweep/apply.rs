@@ -18,6 +18,7 @@ use crate::limits;
 use crate::mft_shadow::MaskBlock;
 use crate::multicast::{self, McPlan};
 use crate::planning::named_places;
+use crate::programmed::linear_sum;
 use crate::qos_tables;
 use crate::query::{NodeId, PortId, Query};
 use crate::report::Report;
@@ -393,15 +394,22 @@ impl Sweep {
     }
 
     /// Publishes the target, unless that is how it was published last. While tables are still to be written,
-    /// only pairs that were usable and will be are usable; before the first bring-up there is nothing to say.
+    /// only pairs that were usable and will be are usable. Before the first bring-up of a fabric there is nothing to
+    /// say; where an earlier manager wrote other tables, controllers may know its view: then no pair is usable.
     pub(super) fn publish(&mut self, target: &Arc<Target>, before_writing: bool) {
         let mut unusable = uncovered(target);
-        let lanes = if before_writing {
-            let Some(view) = &self.view else { return };
-            unusable.extend(self.new_pairs(view, target));
-            view.lanes().clone()
-        } else {
-            self.granted_lanes(target)
+        let told = self.view.clone().filter(|_| !self.owes_view);
+        let lanes = match (told, before_writing) {
+            (_, false) => self.granted_lanes(target),
+            (Some(view), true) => {
+                unusable.extend(self.new_pairs(&view, target));
+                view.lanes().clone()
+            }
+            (None, true) if self.replaces_tables(target) => {
+                unusable.extend(all_pairs(target));
+                self.granted_lanes(target)
+            }
+            (None, true) => return,
         };
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
@@ -411,6 +419,7 @@ impl Sweep {
             && view.unusable() == &unusable
             && view.manager() == manager
             && *view.lanes() == lanes
+            && !self.owes_view
         {
             return;
         }
@@ -418,20 +427,35 @@ impl Sweep {
         let view = FabricView::new(version, target.clone(), unusable, manager);
         let view = Arc::new(view.with_lanes(lanes));
         self.metrics.views += 1;
-        self.view = Some(view.clone());
+        (self.view, self.owes_view) = (Some(view.clone()), false);
         self.outputs.push_back(Output::View(view));
     }
 
     /// Pairs of the target that were not usable in the view, or not there.
     fn new_pairs(&self, view: &FabricView, target: &Target) -> BTreeSet<Pair> {
         let usable = carried_over(&view.usable(), view.target(), target);
-        let hosts = &target.routing.hosts;
-        let carrying: BTreeSet<_> = hosts.iter().map(|(_, host)| host.switch).collect();
-        let trees = target.routing.forest.trees();
-        let all =
-            carrying.into_iter().flat_map(|switch| trees.iter().map(move |tree| (switch, tree.id)));
-        all.filter(|pair| !usable.contains(pair)).collect()
+        all_pairs(target).filter(|pair| !usable.contains(pair)).collect()
     }
+
+    /// Whether switches forward otherwise now than by the target.
+    fn replaces_tables(&self, target: &Target) -> bool {
+        let top = target.addresses.top();
+        let mut held = target.discovered.topology.switches().map(|switch| {
+            let shadow = &self.graph.node(target.discovered.id(switch)).shadow;
+            (shadow, &target.routing.tables[switch.index()])
+        });
+        held.any(|(shadow, table)| {
+            shadow.is_live() && shadow.sum() != Some(linear_sum(table, top))
+        })
+    }
+}
+
+/// Every pair of a switch with hosts and a tree.
+fn all_pairs(target: &Target) -> impl Iterator<Item = Pair> + '_ {
+    let hosts = &target.routing.hosts;
+    let carrying: BTreeSet<_> = hosts.iter().map(|(_, host)| host.switch).collect();
+    let trees = target.routing.forest.trees();
+    carrying.into_iter().flat_map(|switch| trees.iter().map(move |tree| (switch, tree.id)))
 }
 
 fn masks_taken(graph: &mut Graph, node: NodeId, part: &MaskBlock, mad: &Mad) -> bool {

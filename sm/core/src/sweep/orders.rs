@@ -269,7 +269,7 @@ impl Sweep {
         self.unsent.clear();
         self.cables.clear();
         self.rivals.clear();
-        self.recalled = None;
+        (self.recalled, self.owes_view) = (None, true);
         let Leave { consults, written, .. } = self.leave;
         self.leave = Leave { consults, written, follows: true, ..Leave::default() };
         (self.stage_ended, self.committed.all) = (true, true);

@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod configuration;
 pub(crate) mod controller;
 pub(crate) mod emulate;
+pub(crate) mod faults;
 pub(crate) mod jobs;
 pub(crate) mod lab;
 #[cfg(feature = "verbs")]

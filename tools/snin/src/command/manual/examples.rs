@@ -69,6 +69,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "What bringing the fabric up and losing a cable cost in management datagrams.",
     ),
     (
+        "snin-faults",
+        "snin faults --seed 7 --faults 10000",
+        "Ten thousand faults; what must not be ends the run with the command that repeats it.",
+    ),
+    (
         "snin-study",
         "snin study reconfiguration --switches 8 --seeds 1 --html study.html",
         "A switch goes while hosts send: a published mechanism's time line, and ours.",
