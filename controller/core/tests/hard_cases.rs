@@ -3,9 +3,7 @@
 mod support;
 
 use rand::RngExt;
-use snin_controller_core::packing::{
-    ConnectionId, LeafId, Packer, Refusal, Request, SetId, Shape,
-};
+use snin_controller_core::packing::{ConnectionId, LeafId, Packer, Refusal, Request, SetId, Shape};
 use snin_fabric::TreeId;
 use support::{Checked, Fabric, equal_leaves, permutation, rng};
 

@@ -310,7 +310,7 @@ impl Sweep {
         let given = self.leave.is_given();
         let sweep = sweep.filter(|_| given && matches!(self.stage, Stage::Idle));
         let held = match &self.stage {
-            Stage::Applying(applying) if given => applying.waits.map(|(_, until)| until),
+            Stage::Applying(applying) if given => applying.next_deadline(),
             _ => None,
         };
         let probe = self.silence.next_due();
@@ -361,7 +361,13 @@ impl Sweep {
                 }
             }
         }
-        if matches!(self.stage, Stage::Idle) && self.next_light.is_some_and(|due| due <= now) {
+        let looks = matches!(&self.stage, Stage::Applying(applying)
+            if applying.waits.is_some() && applying.look_at <= now && !applying.schedule.is_stopped());
+        if looks {
+            self.interrupt();
+        }
+        let due = self.next_light.is_some_and(|due| due <= now);
+        if looks || due && matches!(self.stage, Stage::Idle) {
             self.next_light = None;
             // A manager that does not know its own node begins at the beginning.
             let full = self.graph.ids().len() == 0 || self.begins_anew();

@@ -99,7 +99,9 @@ impl Views {
     /// Another manager is the master, or will be. Controllers call this one in vain, and so the next one.
     pub fn stand_by(&mut self) {
         for controller in self.controllers.here() {
-            info!("{controller} is told nothing any more: this manager is not the master of its fabric");
+            info!(
+                "{controller} is told nothing any more: this manager is not the master of its fabric"
+            );
             self.link_tests.gone(controller);
         }
         self.controllers.stand_by();

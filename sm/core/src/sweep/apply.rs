@@ -79,7 +79,7 @@ impl Sweep {
         due.difference(&written).for_each(|&end| self.failures.clear(end));
         let mut applying = Applying::new(schedule, target, plan, manager);
         applying.tried = due.intersection(&written).copied().collect();
-        applying.waits = waits;
+        applying.wait(waits, now);
         self.begin(applying);
     }
 
@@ -444,9 +444,7 @@ impl Sweep {
             let shadow = &self.graph.node(target.discovered.id(switch)).shadow;
             (shadow, &target.routing.tables[switch.index()])
         });
-        held.any(|(shadow, table)| {
-            shadow.is_live() && shadow.sum() != Some(linear_sum(table, top))
-        })
+        held.any(|(shadow, table)| shadow.is_live() && shadow.sum() != Some(linear_sum(table, top)))
     }
 }
 

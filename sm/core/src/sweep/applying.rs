@@ -11,6 +11,9 @@ use crate::query::{NodeId, PortId};
 use crate::schedule::Schedule;
 use crate::target::Target;
 
+/// For so long it is waited for a view to be clear without looking at the fabric again.
+const LOOK: Time = Time::secs(1);
+
 /// A schedule under way.
 pub(super) struct Applying {
     pub(super) schedule: Schedule,
@@ -29,11 +32,23 @@ pub(super) struct Applying {
     pub(super) incomplete: bool,
     /// Nothing is written before the view of this version is clear, or this time has come.
     pub(super) waits: Option<(u64, Time)>,
+    /// When the fabric is looked at again, if it waits still: what was not configured yet tells nobody of changes.
+    pub(super) look_at: Time,
     /// Blocks that switches took.
     pub(super) taken: BTreeMap<NodeId, u32>,
 }
 
 impl Applying {
+    /// Nothing is written before this.
+    pub(super) fn wait(&mut self, waits: Option<(u64, Time)>, now: Time) {
+        (self.waits, self.look_at) = (waits, now + LOOK);
+    }
+
+    /// When the wait is over, or the fabric is looked at again.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.waits.map(|(_, until)| until.min(self.look_at))
+    }
+
     pub(super) fn new(
         schedule: Schedule,
         target: Arc<Target>,
@@ -51,6 +66,7 @@ impl Applying {
             failed: BTreeSet::new(),
             incomplete: false,
             waits: None,
+            look_at: Time::MAX,
             taken: BTreeMap::new(),
         }
     }

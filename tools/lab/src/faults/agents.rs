@@ -200,7 +200,11 @@ impl Site {
         let peer = self.hosts[(n + place) % self.hosts.len()].0;
         let agent = &mut self.agents[n];
         agent.flow = Some((peer, 0));
-        agent.events.push_back(Event::App(Call::Open { flow: FLOW, peer, wanted: Wanted::default() }));
+        agent.events.push_back(Event::App(Call::Open {
+            flow: FLOW,
+            peer,
+            wanted: Wanted::default(),
+        }));
         self.send_message(n);
     }
 

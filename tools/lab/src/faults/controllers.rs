@@ -87,6 +87,9 @@ pub(super) fn config() -> Config {
         drain,
         guard: clock_error + drain,
         repeat: Time::millis(5),
+        agents: 256,
+        connections: 1_024,
+        connections_per_agent: 16,
         policy: Policy::Strict,
         ..Config::default()
     }
@@ -354,12 +357,7 @@ impl Site {
         }
     }
 
-    pub(super) fn viewed(
-        &mut self,
-        n: usize,
-        session: u64,
-        view: ViewDone,
-    ) {
+    pub(super) fn viewed(&mut self, n: usize, session: u64, view: ViewDone) {
         if self.controllers[n].manager != Some(session) {
             return;
         }

@@ -174,8 +174,7 @@ impl Judges {
         };
         // Another flow of the same number begins with a first message; pieces in between went to others.
         let begins = (got.1, got.2) == (0, 0) && got.0 >= expected.0;
-        (got != expected && !begins)
-            .then(|| format!("{got:?} of {from:?}, expected {expected:?}"))
+        (got != expected && !begins).then(|| format!("{got:?} of {from:?}, expected {expected:?}"))
     }
 }
 

@@ -114,9 +114,7 @@ impl Site {
             return false;
         }
         match (process, service) {
-            (Process::Manager(n), Service::Views) => {
-                self.managers[n].listens
-            }
+            (Process::Manager(n), Service::Views) => self.managers[n].listens,
             (Process::Manager(_), _) => true,
             (Process::Controller(n), _) => self.controllers[n].leads(),
             (Process::Agent(_), _) => false,

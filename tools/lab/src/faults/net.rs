@@ -25,6 +25,17 @@ pub(super) enum Process {
     Agent(usize),
 }
 
+impl Process {
+    /// Its kind's place among kinds, and its own among those of its kind.
+    pub(super) const fn place(self) -> (usize, usize) {
+        match self {
+            Self::Manager(n) => (0, n),
+            Self::Controller(n) => (1, n),
+            Self::Agent(n) => (2, n),
+        }
+    }
+}
+
 /// How it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Running {

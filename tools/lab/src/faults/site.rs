@@ -96,7 +96,7 @@ pub(super) enum Happening {
     Look,
 }
 
-/// A process's life.
+/// A process's life; the next one has another number.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     number: u32,
@@ -119,7 +119,8 @@ pub struct Site {
     pub(super) judges: Judges,
     pub(super) storms: Storms,
     pub(super) summary: Summary,
-    lives: BTreeMap<Process, Life>,
+    /// Of managers, controllers and agents.
+    lives: [Vec<Life>; 3],
     /// What came while a process stood still.
     waiting: BTreeMap<Process, VecDeque<Happening>>,
     queue: BTreeMap<(Time, u64), Happening>,
@@ -159,7 +160,7 @@ impl Site {
             controllers: Vec::new(),
             agents: Vec::new(),
             summary: Summary::default(),
-            lives: BTreeMap::new(),
+            lives: Default::default(),
             waiting: BTreeMap::new(),
             queue: BTreeMap::new(),
             planned: 0,
@@ -171,6 +172,9 @@ impl Site {
             rng,
             hosts,
         };
+        let dead = Life { number: 0, running: Running::Dead, since: Time::ZERO };
+        let counts = [site.setup.managers, site.setup.controllers, site.hosts.len()];
+        site.lives = counts.map(|count| vec![dead; count]);
         site.watch_writes();
         for n in 0..site.setup.managers {
             site.add_manager(n)?;
@@ -191,8 +195,6 @@ impl Site {
         let agents = (0..self.agents.len()).map(Process::Agent);
         let all: Vec<Process> = managers.chain(controllers).chain(agents).collect();
         for process in all {
-            self.lives
-                .insert(process, Life { number: 0, running: Running::Dead, since: Time::ZERO });
             self.start(process);
             let pause = Time::millis(self.rng.random_range(0..300));
             self.run_until(self.now() + pause);
@@ -252,12 +254,17 @@ impl Site {
         self.summary.violation.get_or_insert(violation);
     }
 
+    fn of(&self, process: Process) -> &Life {
+        let (kind, n) = process.place();
+        &self.lives[kind][n]
+    }
+
     pub(super) fn life(&self, of: Process) -> u32 {
-        self.lives.get(&of).map_or(0, |life| life.number)
+        self.of(of).number
     }
 
     pub(super) fn running(&self, of: Process) -> Running {
-        self.lives.get(&of).map_or(Running::Dead, |life| life.running)
+        self.of(of).running
     }
 
     pub(super) fn runs(&self, of: Process) -> bool {
@@ -265,22 +272,20 @@ impl Site {
     }
 
     pub(super) fn stopped_since(&self, of: Process) -> Option<Time> {
-        let life = self.lives.get(&of).filter(|life| life.running == Running::Stopped)?;
-        Some(life.since)
+        let life = self.of(of);
+        (life.running == Running::Stopped).then_some(life.since)
     }
 
     fn set(&mut self, of: Process, running: Running) {
-        let since = self.now();
-        if let Some(life) = self.lives.get_mut(&of) {
-            (life.running, life.since) = (running, since);
-        }
+        let (since, (kind, n)) = (self.now(), of.place());
+        let life = &mut self.lives[kind][n];
+        (life.running, life.since) = (running, since);
     }
 
     /// A process that is dead begins another life.
     pub(super) fn start(&mut self, process: Process) {
-        if let Some(life) = self.lives.get_mut(&process) {
-            life.number += 1;
-        }
+        let (kind, n) = process.place();
+        self.lives[kind][n].number += 1;
         self.set(process, Running::Runs);
         match process {
             Process::Manager(n) => self.start_manager(n),
