@@ -11,7 +11,7 @@ use snin_controller_core::leadership::{Answer, Leadership, Question, Step};
 use snin_controller_core::view_session::{ViewDone, ViewNews, ViewSession};
 use snin_fabric::view::View;
 use snin_protocol::Time;
-use snin_protocol::message::{ControllerMessage, FromAgent, ViewChange};
+use snin_protocol::message::{ControllerMessage, ViewChange};
 use snin_protocol::view::Policy;
 
 use super::Planted;
@@ -290,10 +290,10 @@ impl Site {
                 }
                 self.caller_closed(Process::Controller(n), session);
             }
-            Heard::Said { session, said: Said::FromManager(said), .. } => {
-                if controller.manager == Some(session)
-                    && let Some(news) = controller.views.said(said)
-                {
+            Heard::Said { session, said: Said::FromManager(said), .. }
+                if controller.manager == Some(session) =>
+            {
+                if let Some(news) = controller.views.said(said) {
                     self.take_news(n, session, news);
                 }
             }
@@ -304,18 +304,19 @@ impl Site {
                     Some(_) => _ = controller.agents.insert(agent, session),
                 }
             }
-            Heard::Closed { session, peer: Process::Agent(agent), .. } => {
-                if controller.agents.get(&agent) == Some(&session) {
-                    controller.agents.remove(&agent);
-                    self.plan(GRACE, Happening::Leaving { controller: n, life, agent });
-                }
+            Heard::Closed { session, peer: Process::Agent(agent), .. }
+                if controller.agents.get(&agent) == Some(&session) =>
+            {
+                controller.agents.remove(&agent);
+                self.plan(GRACE, Happening::Leaving { controller: n, life, agent });
             }
-            Heard::Said { session, peer: Process::Agent(agent), said: Said::FromAgent(said) } => {
-                if controller.agents.get(&agent) == Some(&session) {
-                    let FromAgent { session, body } = said;
-                    let (from, message) = (self.hosts[agent].0, FromAgent { session, body });
-                    self.tell_core(n, Event::Received { from, message });
-                }
+            Heard::Said {
+                session,
+                peer: Process::Agent(agent),
+                said: Said::FromAgent(message),
+            } if controller.agents.get(&agent) == Some(&session) => {
+                let from = self.hosts[agent].0;
+                self.tell_core(n, Event::Received { from, message });
             }
             _ => {}
         }

@@ -77,7 +77,7 @@ impl Judges {
         if self.writers.contains(&n) {
             let since = self.shaken;
             self.both_write
-                .get_or_insert(format!("manager{n} and {:?} since {since}", self.writers));
+                .get_or_insert_with(|| format!("manager{n} and {:?} since {since}", self.writers));
         }
         self.writers.push(n);
     }

@@ -159,25 +159,27 @@ impl Site {
                 }
                 return;
             }
-            Heard::Said { session, peer: Process::Controller(c), said: Said::ToManager(said) } => {
-                if process.views.get(&c) == Some(&session) {
-                    match said {
-                        ToManager::Clear(clear) => process.controllers.cleared(clear.version),
-                        ToManager::Computed(computed) => {
-                            if process.controllers.are_same(&computed) == Some(false) {
-                                let version = computed.version;
-                                let what = format!("controller{c} of manager{n}'s view {version}");
-                                self.violated("computes other tables", what);
-                            }
-                        }
-                        _ => {}
-                    }
-                }
-                return self.work();
+            Heard::Said { session, peer: Process::Controller(c), said: Said::ToManager(said) }
+                if process.views.get(&c) == Some(&session) =>
+            {
+                return self.controller_says(n, c, &said);
             }
             _ => return,
         };
         self.managers[n].manager.handle(Event::Mirror(Box::new(mirrored)), now);
+        self.work();
+    }
+
+    fn controller_says(&mut self, n: usize, c: usize, said: &ToManager) {
+        let controllers = &mut self.managers[n].controllers;
+        match said {
+            ToManager::Clear(clear) => controllers.cleared(clear.version),
+            ToManager::Computed(computed) if controllers.are_same(computed) == Some(false) => {
+                let what = format!("controller{c} of manager{n}'s view {}", computed.version);
+                self.violated("computes other tables", what);
+            }
+            _ => {}
+        }
         self.work();
     }
 

@@ -443,6 +443,11 @@ impl Site {
 
     /// Does what cores want done, until none wants anything.
     pub(super) fn work(&mut self) {
-        while (0..self.managers.len()).fold(false, |some, n| self.work_manager(n) || some) {}
+        let mut some = true;
+        while std::mem::take(&mut some) {
+            for n in 0..self.managers.len() {
+                some |= self.work_manager(n);
+            }
+        }
     }
 }

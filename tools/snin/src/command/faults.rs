@@ -67,7 +67,7 @@ fn print<W: Write>(document: &Document<'_>, out: &mut Output<W>) -> Result<(), F
     ))?;
     match &summary.violation {
         None => {
-            out.line("no link with two owners, nothing outside its grant, no loop, order kept")?
+            out.line("no link with two owners, nothing outside its grant, no loop, order kept")?;
         }
         Some(violation) => {
             let faults::Violation { at, faults, rule, what } = violation;
