@@ -66,7 +66,7 @@ demo: toolchain deps-build
 	@echo 'To look at: $(DEMO)/lab.html and $(DEMO)/plan.svg'
 
 # Without foreign programs: format, lints, unit tests, and the tests of the pure crates and of the command.
-CHECKED := admission admission_windows check_credit check_owner check_routes codec exhaustive fuzz golden \
+CHECKED := admission admission_windows check_credit check_owner check_routes codec exhaustive faults fuzz golden \
 	hard_cases mesh modules packing_moves plan plan_slices promises properties recognition routing simulate slices \
 	slices_fabric steps sweep tidy window_safety
 check: toolchain deps-verbs

@@ -23,8 +23,8 @@ snin_daemon::settings! {
         listen: Vec<String> = vec!["unix:///run/snin/controller-sessions.sock".to_owned()],
         /// Users (by number) whose agents may call over Unix sockets, beside root and the controller's own.
         agent_users: Vec<u32> = Vec::new(),
-        /// The subnet manager's sessions, for the fabric as it is; of several managers all, separated by commas: the
-        /// master has them. One of manager and topology is needed.
+        /// The subnet manager's sessions, for the fabric as it is; of several managers all, separated by commas:
+        /// the master has them. One of manager and topology is needed.
         manager: Option<String> = None,
         /// The fabric as a file instead, as ibnetdiscover prints it; its tables have to be those that
         /// `snin plan` computes, with policy strict those of `snin plan --unmanaged-trees 1`. SIGHUP has

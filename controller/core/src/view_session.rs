@@ -126,7 +126,8 @@ impl ViewSession {
         ViewChange { version: self.version, unusable: change.unusable.clone() }
     }
 
-    /// A job is done: what is to be said to the manager, and what follows. Nothing where another one was given since.
+    /// A job is done: what is to be said to the manager, and what follows. Nothing where another one was given
+    /// since.
     pub fn computed(&mut self, done: ViewDone) -> Option<(ToManager, ViewNews)> {
         let is_current = |computing: &mut Computing| computing.own == done.version;
         let Computing { version, later, .. } = self.computing.take_if(is_current)?;

@@ -78,8 +78,8 @@ impl Sender {
                     flow.clear_by = flow.clear_by.max(end);
                 }
             }
-            // Trees were numbered anew: the queue pair leads elsewhere from now on, and what was granted before has
-            // none any more.
+            // Trees were numbered anew: the queue pair leads elsewhere from now on, and what was granted before
+            // has none any more.
             Some(current) if current.dlid != grant.dlid => {
                 (flow.current, flow.next) = (None, Some(*grant));
             }

@@ -35,8 +35,8 @@ pub struct Controllers<P> {
 }
 
 impl<P: PartialEq> Controllers<P> {
-    /// No controller is here at `now`. One whose session ended before, with this manager or an earlier one, may grant
-    /// on for so long.
+    /// No controller is here at `now`. One whose session ended before, with this manager or an earlier one, may
+    /// grant on for so long.
     pub const fn new(grants_on: Time, now: Time) -> Self {
         Self {
             grants_on,

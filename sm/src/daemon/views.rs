@@ -120,7 +120,8 @@ impl Views {
         Ok(())
     }
 
-    /// The fabric is another. A manager whose cable is gone says nothing of the others': controllers call the next.
+    /// The fabric is another. A manager whose cable is gone says nothing of the others': controllers call the
+    /// next.
     pub fn publish(&mut self, view: &Arc<FabricView>) {
         if view.is_alone() {
             return self.stand_by();

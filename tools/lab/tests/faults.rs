@@ -1,7 +1,7 @@
-//! The whole system under faults: none breaks a promise, the same seed gives the same bytes, and what is planted is
-//! found.
+//! The whole system under faults: none breaks a promise, the same seed gives the same bytes, and what is planted
+//! is found.
 //!
-//! `SNIN_FAULTS` says how many (2,000), `SNIN_SEED` from which seed.
+//! `SNIN_FAULTS` says how many (1,000), `SNIN_SEED` from which seed.
 
 use snin_fabric::generate::Recipe;
 use snin_lab::faults::{Kind, Planted, Setup, Summary, run};
@@ -26,7 +26,7 @@ fn well(setup: Setup) -> Summary {
 
 #[test]
 fn no_fault_breaks_a_promise() {
-    let faults = number("SNIN_FAULTS", 2_000) as u32;
+    let faults = number("SNIN_FAULTS", 1_000) as u32;
     let summary = well(setup(number("SNIN_SEED", 1), faults));
     assert_eq!(summary.faults.values().sum::<u32>(), faults);
     assert_eq!(summary.faults.len(), Kind::ALL.len(), "every kind: {summary:?}");
@@ -56,12 +56,11 @@ fn more_of_them_do_as_well() {
 #[test]
 fn what_is_planted_is_found() {
     for (planted, rules) in [
-        (Planted::GrantsOn, &["two owners of a link", "outside its grant"][..]),
-        (Planted::NoWait, &["two owners of a link"]),
+        (Planted::ConfirmsAtOnce, &["two owners of a link"][..]),
         (Planted::ClearAtOnce, &["two owners of a link"]),
         (Planted::ClockJumps, &["outside its grant"]),
     ] {
-        let found = (1..=20).find_map(|seed| {
+        let found = (1..=12).find_map(|seed| {
             let planted = Some(planted);
             let (summary, _) = run(Setup { planted, ..setup(seed, 300) }, |_| {}).unwrap();
             summary.violation.map(|violation| (seed, violation))

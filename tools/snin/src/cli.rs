@@ -99,10 +99,11 @@ pub(crate) enum Command {
     /// Let faults happen to the whole system in virtual time, and judge every step
     ///
     /// Managers, controllers that share a store, and agents on an emulated fabric: cables cut, switches without
-    /// power, processes killed and stopped, sessions cut, the store away, in storms; after each all is repaired and
-    /// has to be well within a minute. Judges look at every piece that is sent and every table that is written: no
-    /// link with two owners, nothing outside its grant, no loop, order kept, one manager that writes. The same seed
-    /// gives the same bytes. Exit code 1 at the first thing that must not be, with the command that repeats it.
+    /// power, processes killed and stopped, sessions cut, the store away, in storms; after each all is repaired
+    /// and has to be well within a minute. Judges look at every piece that is sent and every table that is
+    /// written: no link with two owners, nothing outside its grant, no loop, order kept, one manager that writes.
+    /// The same seed gives the same bytes. Exit code 1 at the first thing that must not be, with the command that
+    /// repeats it.
     Faults(Faults),
     /// Repeat a published experiment, with this project's mechanism beside the published one
     #[command(subcommand)]

@@ -244,7 +244,7 @@ impl Shape {
         TreeId(self.tree_of_place[place])
     }
 
-    /// Whether a connection may use a tree. It may use none that is not there: its wish may come from another view.
+    /// Whether a connection may use a tree. It may use none that is not there: wishes come from other views too.
     pub(super) fn allows(
         &self,
         source: LeafId,

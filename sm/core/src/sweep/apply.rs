@@ -394,8 +394,8 @@ impl Sweep {
     }
 
     /// Publishes the target, unless that is how it was published last. While tables are still to be written,
-    /// only pairs that were usable and will be are usable. Before the first bring-up of a fabric there is nothing to
-    /// say; where an earlier manager wrote other tables, controllers may know its view: then no pair is usable.
+    /// only pairs that were usable and will be are usable. Before the first bring-up of a fabric there is nothing
+    /// to say; where an earlier manager wrote other tables, controllers may know its view: then no pair is usable.
     pub(super) fn publish(&mut self, target: &Arc<Target>, before_writing: bool) {
         let mut unusable = uncovered(target);
         let told = self.view.clone().filter(|_| !self.owes_view);

@@ -10,7 +10,7 @@ use snin_agent_core::{
 use snin_fabric::Guid;
 use snin_mad::PortState;
 use snin_protocol::Time;
-use snin_protocol::message::FromAgent;
+use snin_protocol::message::{AgentMessage, Confirm, ControllerMessage, FromAgent, Lease};
 
 use super::adapter::Adapter;
 use super::controllers::config;
@@ -229,6 +229,13 @@ impl Site {
             }
             Heard::Said { session, said: Said::ToAgent(message), .. } => {
                 if self.agents[n].session == Some(session) {
+                    if self.setup.planted == Some(Planted::ConfirmsAtOnce)
+                        && let ControllerMessage::Lease(Lease { sequence, .. }) = message.body
+                    {
+                        let body = AgentMessage::Confirm(Confirm { sequence });
+                        let said = FromAgent { session: message.session, body };
+                        self.say(session, Process::Agent(n), Said::FromAgent(said));
+                    }
                     self.agents[n].events.push_back(Event::Controller(message));
                     self.run_agent(n);
                 }

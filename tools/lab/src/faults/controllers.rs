@@ -14,7 +14,6 @@ use snin_protocol::Time;
 use snin_protocol::message::{ControllerMessage, ViewChange};
 use snin_protocol::view::Policy;
 
-use super::Planted;
 use super::net::{Heard, Process, Said, Service};
 use super::site::{Happening, LEASE, Site};
 use super::store::Elected;
@@ -172,27 +171,25 @@ impl Site {
                 }
             }
         }
-        let grants_on = self.setup.planted == Some(Planted::GrantsOn);
         let controller = &mut self.controllers[n];
         // One that heard of its election too late does not lead.
         controller.elected = None;
         let until = controller.leadership.until().unwrap_or(Time::ZERO);
         if let Some(leader) = &mut controller.leader {
-            leader.until = if grants_on { Time::MAX } else { until };
+            leader.until = until;
         }
     }
 
     /// An elected controller begins, where it knows the fabric.
     fn open_core(&mut self, n: usize) {
         let now = self.now();
-        let waits = self.setup.planted != Some(Planted::NoWait);
         let controller = &mut self.controllers[n];
         let (Some(Elected { term, predecessor }), Some((view, change))) =
             (controller.begun, controller.known.clone())
         else {
             return;
         };
-        let predecessor = predecessor.filter(|_| waits).or(Some(Time::ZERO));
+        let predecessor = predecessor.or(Some(Time::ZERO));
         let config = Config { term, predecessor, ..config() };
         let core = match Core::new(config, view, now) {
             Ok(core) => core,

@@ -39,10 +39,8 @@ pub const CALM: Time = Time::secs(60);
 /// A fault of the simulated system that its judges must find: they are tried with each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
-    /// A controller grants on after its lease in the store is over.
-    GrantsOn,
-    /// An elected controller does not wait for what its predecessor granted.
-    NoWait,
+    /// An agent confirms a lease as soon as it hears of it, and not when nothing else is under way any more.
+    ConfirmsAtOnce,
     /// Tables are written while connections may use what they change.
     ClearAtOnce,
     /// An agent's clock jumps by more than the guard, and the agent is not told.

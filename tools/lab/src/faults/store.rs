@@ -28,8 +28,8 @@ impl Store {
         Self { time_to_live, leader: None, term: 0, longest: None, is_away: false }
     }
 
-    /// Does what a controller asks. `longest`: the longest from the decision of one of its grants to the end of its
-    /// guard. An elected one has begun its term before it hears of that.
+    /// Does what a controller asks. `longest`: the longest from the decision of one of its grants to the end of
+    /// its guard. An elected one has begun its term before it hears of that.
     pub(super) fn answer(
         &mut self,
         by: (usize, u32),
