@@ -19,18 +19,29 @@ pub(crate) struct Manager {
 impl Manager {
     /// Starts it, and waits until the subnet is up; `settings` are lines of its configuration.
     pub(crate) fn start(emulation: &Emulation, settings: &str) -> Result<Self, JudgeError> {
+        let manager = Self::begin(emulation, "sm", "host0", settings)?;
+        wait("the subnet", || manager.ask(&["status"])["healthy"] == true);
+        Ok(manager)
+    }
+
+    /// Starts one of several, of this name at this host.
+    pub(crate) fn begin(
+        emulation: &Emulation,
+        name: &str,
+        host: &str,
+        settings: &str,
+    ) -> Result<Self, JudgeError> {
         let folder = emulation.folder();
-        let socket = folder.join("sm.sock");
-        let file = folder.join("sm.toml");
-        let state = folder.join("sm");
+        let socket = folder.join(format!("{name}.sock"));
+        let file = folder.join(format!("{name}.toml"));
+        let state = folder.join(name);
         let text = format!("control_socket = {socket:?}\nstate_dir = {state:?}\n{settings}");
         std::fs::write(&file, text).unwrap();
         let mut command = Command::new(manager());
-        command.args(["--ibsim", emulation.name()]);
-        let running = Running::start(command.arg("--config").arg(file), folder, "snin-sm")?;
-        let manager = Self { running, socket };
-        wait("the subnet", || manager.ask(&["status"])["healthy"] == true);
-        Ok(manager)
+        command.args(["--ibsim", emulation.name(), "--ibsim-host", host]);
+        let command = command.arg("--config").arg(file);
+        let running = Running::start(command, folder, &format!("snin-{name}"))?;
+        Ok(Self { running, socket })
     }
 
     fn said(&self, what: &[&str]) -> String {
