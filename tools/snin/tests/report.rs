@@ -114,6 +114,41 @@ fn a_browser_shows_what_must_be_there() {
     check_picture(&found["places"], &dark);
 }
 
+/// What a page says of its width on a telephone: a frame of 390 pixels, since a browser's window is no narrower
+/// than 500.
+fn width_at_390(browser: &Browser, page: &Path) -> u64 {
+    let say = "<script>parent.document.body.innerHTML = \
+               '<pre>' + document.documentElement.scrollWidth + '</pre>';</script>";
+    let text = fs::read_to_string(page).unwrap() + say;
+    let frame = page.with_extension("frame.html");
+    let quoted = text.replace('&', "&amp;").replace('"', "&quot;");
+    fs::write(&frame, format!("<iframe width=390 height=900 srcdoc=\"{quoted}\"></iframe>"))
+        .unwrap();
+    let dom = browser.run(&frame, &["--virtual-time-budget=5000", "--dump-dom"]);
+    let dom = String::from_utf8(dom).unwrap();
+    let said = dom.split("<pre>").nth(1).and_then(|rest| rest.split("</pre>").next());
+    said.expect("what the script wrote").parse().unwrap()
+}
+
+#[test]
+fn pages_fit_a_telephone_and_pictures_follow_the_dark() {
+    let directory = tempfile::tempdir().unwrap();
+    let (page, browser) = (page(&directory), Browser::new());
+    let width = width_at_390(&browser, &page);
+    assert!(width <= 390, "{width} pixels wide");
+
+    let svg = directory.path().join("plan.svg");
+    let mut plan = Command::new(env!("CARGO_BIN_EXE_snin"));
+    plan.args(["plan", "clos:6,4,4", "--traffic", "permutation", "--svg"]).arg(&svg);
+    assert!(plan.output().unwrap().status.success());
+    let paper = |theme: &[&str]| {
+        let picture = browser.picture(&svg, 400, theme);
+        picture.count(&serde_json::json!([0, 0, WIDTH, 400]), [0x14, 0x18, 0x1c])
+    };
+    let [light, dark] = [paper(&[]), paper(&["--force-dark-mode"])];
+    assert!(light < 1_000 && dark > 50_000, "dark pixels: {light} and {dark}");
+}
+
 /// Every part is there, with as many shapes as it must have, and says what it must.
 fn check_document(found: &Value) {
     let shapes = |id: &str| found["shapes"][id].as_u64().unwrap_or_else(|| panic!("no #{id}"));
