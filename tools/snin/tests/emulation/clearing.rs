@@ -59,10 +59,9 @@ fn a_controller_that_was_there_a_moment_ago_is_waited_for() -> Result<(), JudgeE
 fn controllers_follow_the_master() -> Result<(), JudgeError> {
     const TOLD: &str = "is told what the fabric is";
     let emulation = Emulation::start("clos:4,2,2", &[])?;
-    let address =
-        |name: &str| format!("unix://{}", emulation.folder().join(name).join("views").display());
+    let views = |name: &str| emulation.folder().join(format!("{name}-views.sock"));
+    let address = |name: &str| format!("unix://{}", views(name).display());
     let begin = |name: &str, host: &str, priority: u8| {
-        std::fs::create_dir_all(emulation.folder().join(name)).unwrap();
         let listen = address(name);
         let settings = format!("session_listen = [{listen:?}]\npriority = {priority}\n");
         Manager::begin(&emulation, name, host, &settings)
