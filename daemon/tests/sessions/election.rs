@@ -60,7 +60,9 @@ fn who_lost_its_lease_changes_nothing_any_more() -> Result<(), JudgeError> {
     assert_eq!(stand(&mut *other, "other").err().as_deref(), Some("one"));
     assert!(one.renew().unwrap() && !other.renew().unwrap());
     etcd.kill(0);
-    put(&*its, "2 by one").unwrap();
+    // The members may be electing a leader of their own meanwhile: a daemon asks again then.
+    let done = (0..10).find_map(|_| put(&*its, "2 by one").ok());
+    assert!(done.is_some(), "two of three members take it");
 
     // The one stands still, until its lease has run out.
     let (theirs, before) = wins(&mut *other, "other");

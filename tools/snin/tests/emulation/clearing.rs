@@ -63,7 +63,7 @@ fn controllers_follow_the_master() -> Result<(), JudgeError> {
     let address = |name: &str| format!("unix://{}", views(name).display());
     let begin = |name: &str, host: &str, priority: u8| {
         let listen = address(name);
-        let settings = format!("session_listen = [{listen:?}]\npriority = {priority}\n");
+        let settings = format!("session_listen = [{listen:?}]\nsm_priority = {priority}\n");
         Manager::begin(&emulation, name, host, &settings)
     };
     let first = begin("first", "host0", 5)?;
