@@ -53,3 +53,42 @@ fn a_controller_that_was_there_a_moment_ago_is_waited_for() -> Result<(), JudgeE
     assert!(cut >= CLEAR_WAIT && restored >= CLEAR_WAIT, "{:?}", begin.elapsed());
     Ok(())
 }
+
+/// A controller names all managers. The one that is master has its session, and a standby refuses it.
+#[test]
+fn controllers_follow_the_master() -> Result<(), JudgeError> {
+    const TOLD: &str = "is told what the fabric is";
+    let emulation = Emulation::start("clos:4,2,2", &[])?;
+    let views = |name: &str| emulation.folder().join(format!("{name}-views.sock"));
+    let address = |name: &str| format!("unix://{}", views(name).display());
+    let begin = |name: &str, host: &str, priority: u8| {
+        let listen = address(name);
+        let settings = format!("session_listen = [{listen:?}]\nsm_priority = {priority}\n");
+        Manager::begin(&emulation, name, host, &settings)
+    };
+    let first = begin("first", "host0", 5)?;
+    wait("the subnet", || first.ask(&["status"])["healthy"] == true);
+    let second = begin("second", "host7", 1)?;
+    wait("a standby", || second.ask(&["status"])["state"] == "standby");
+
+    let others = vec![address("first").parse().unwrap()];
+    let called = call(&address("second"));
+    let mut controller = Post::<FromManager, ToManager>::call_any(called, others).unwrap();
+    let mut has_view = || {
+        let heard = controller.work();
+        heard.iter().any(|it| matches!(it, Received::Said(_, FromManager::Part(_))))
+    };
+    wait("the master's view", &mut has_view);
+    assert!(first.log().contains(TOLD) && !second.log().contains(TOLD), "{}", second.log());
+    // As by kill -9.
+    drop(first);
+    wait("the next master's view", &mut has_view);
+    assert!(second.log().contains(TOLD), "{}", second.log());
+    // It goes before the other one, which hands over.
+    let first = begin("first", "host0", 5)?;
+    wait("the first one's view", &mut has_view);
+    wait("its word", || first.log().contains(TOLD));
+    wait("a standby", || second.ask(&["status"])["state"] == "standby");
+    assert!(second.log().contains("is told nothing any more"), "{}", second.log());
+    Ok(())
+}

@@ -4,25 +4,25 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use snin_fabric::{Lid, PortNum};
-use snin_judges::{Disk, JudgeError, Running, Simulated as _};
+use snin_judges::{Disk, JudgeError, Simulated as _};
 use snin_mad::sa::{ComponentMask, JoinState, McMemberRecord, SaRequest};
 use snin_mad::{Gid, GidPrefix, Method, PKey, QKey};
 use snin_sm::port::ibsim::IbsimPort;
 use snin_sm::port::{Address, Port as _, Sent};
 
-use crate::emulation::{Emulation, manager, snin, wait};
+use crate::emulation::{Emulation, snin, wait};
+use crate::manager::Manager;
 
 /// A manager and all that an administrator looks at.
 struct Watched {
-    running: Running,
-    socket: PathBuf,
+    manager: Manager,
     metrics: String,
 }
 
@@ -40,21 +40,14 @@ impl Watched {
         host: &str,
         settings: &str,
     ) -> Result<Self, JudgeError> {
-        let folder = emulation.folder();
-        let socket = folder.join(format!("{name}.sock"));
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let text = format!("control_socket = {socket:?}\nmetrics_listen = \"{free}\"\n{settings}");
-        let file = folder.join(format!("{name}.toml"));
-        fs::write(&file, text).unwrap();
-        let mut command = Command::new(manager());
-        command.args(["--ibsim", emulation.name(), "--ibsim-host", host, "--config"]).arg(file);
-        let running = Running::start(&mut command, folder, name)?;
-        Ok(Self { running, socket, metrics: free.to_string() })
+        let settings = format!("metrics_listen = \"{free}\"\n{settings}");
+        let manager = Manager::begin(emulation, name, host, &settings)?;
+        Ok(Self { manager, metrics: free.to_string() })
     }
 
     fn sm(&self, what: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
-        command.arg("sm").args(what).arg("--socket").arg(&self.socket).output().unwrap()
+        self.manager.run(what)
     }
 
     fn page(&self, path: &str) -> String {
@@ -117,7 +110,7 @@ impl Watched {
     }
 
     fn reload(&self) {
-        kill_process(Pid::from_raw(self.running.id() as i32).unwrap(), Signal::HUP).unwrap();
+        kill_process(Pid::from_raw(self.manager.id() as i32).unwrap(), Signal::HUP).unwrap();
     }
 }
 
@@ -139,15 +132,14 @@ fn twelve_lasting_faults_are_named_everywhere_and_gone_when_they_end() -> Result
     let emulation = Emulation::start("clos:4,4,3", &[])?;
     let folder = emulation.folder().to_owned();
     issue(&folder, "issue", "10");
-    let disk = Disk::mount(&folder.join("state"), 16_384)?;
+    let disk = Disk::mount(&folder.join("sm"), 16_384)?;
     let partitions = folder.join("partitions.conf");
     let well = "Default=0x7fff, ipoib : ALL=full;\n";
     fs::write(&partitions, well).unwrap();
     let of = |name: &str| folder.join("pki").join(name);
     let settings = format!(
-        "state_dir = {:?}\npartition_config_file = {partitions:?}\nsweep_interval = 1\n\
+        "partition_config_file = {partitions:?}\nsweep_interval = 1\n\
          session_listen = [\"tls://127.0.0.1:0\"]\ncertificate = {:?}\nkey = {:?}\nca_certificate = {:?}\n",
-        disk.folder(),
         of("manager-sm1.crt"),
         of("manager-sm1.key"),
         of("ca.crt")
@@ -206,9 +198,10 @@ fn twelve_lasting_faults_are_named_everywhere_and_gone_when_they_end() -> Result
 
     // Another manager, which takes this one for a stranger.
     let rival = [Lasting { kind: "missing", what: "is master of this subnet too" }];
-    let stranger =
-        format!("state_dir = {:?}\nsm_key = \"0x77\"\nsm_priority = 14\n", folder.join("other"));
-    let other = Watched::start(&emulation, "other", "host11", &stranger)?;
+    let stranger = "sm_key = \"0x77\"
+sm_priority = 14
+";
+    let other = Watched::start(&emulation, "other", "host11", stranger)?;
     watched.judge(&rival, || {}, || drop(other));
 
     // Files and disks.

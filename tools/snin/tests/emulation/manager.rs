@@ -1,7 +1,7 @@
 //! A manager that a test starts on an emulated fabric.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -45,9 +45,8 @@ impl Manager {
     }
 
     fn said(&self, what: &[&str]) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
-        command.arg("sm").args(what).arg("--json").arg("--socket").arg(&self.socket);
-        String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+        let said = self.run(&[what, &["--json"]].concat());
+        String::from_utf8_lossy(&said.stdout).into_owned()
     }
 
     /// What a command of `snin sm` says.
@@ -82,6 +81,22 @@ impl Manager {
             });
             begin.elapsed()
         })
+    }
+
+    /// All of its log.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.running.err).unwrap()
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    /// A command of `snin sm`, as it ends.
+    pub(crate) fn run(&self, what: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+        command.arg("sm").args(what).arg("--socket").arg(&self.socket).output().unwrap()
     }
 
     /// The end of its log.
