@@ -36,6 +36,19 @@ pub struct KeptRecord {
     pub stamp: Option<Stamp>,
 }
 
+impl KeptRecord {
+    /// Whether it says that the record was removed.
+    pub const fn is_removed(&self) -> bool {
+        match &self.kept {
+            Kept::Group(_, value) => value.is_none(),
+            Kept::Member(_, value) => value.is_none(),
+            Kept::Service(_, value) => value.is_none(),
+            Kept::Subscription(_, value) => value.is_none(),
+            Kept::Alias(_, value) => value.is_none(),
+        }
+    }
+}
+
 impl From<Kept> for KeptRecord {
     fn from(kept: Kept) -> Self {
         Self { kept, stamp: None }

@@ -10,7 +10,7 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 use snin_sm_core::Origin;
-use snin_sm_core::database::{Aliases, Groups, Kept, KeptRecord, Links, Nodes, Services};
+use snin_sm_core::database::{Aliases, Groups, KeptRecord, Links, Nodes, Services};
 use snin_sm_core::mirror::{MirrorEvent, MirrorReport};
 use snin_sm_core::{Config, Event, KeyPolicy, LocalPort, Manager, Missing, Report};
 
@@ -86,14 +86,8 @@ pub(crate) fn register(subnet: &mut Subnet, n: usize, group: u8) {
 
 /// What hosts said, without what was removed.
 pub(crate) fn kept(manager: &Manager) -> Vec<KeptRecord> {
-    let live = |record: &KeptRecord| match &record.kept {
-        Kept::Group(_, value) => value.is_some(),
-        Kept::Member(_, value) => value.is_some(),
-        Kept::Service(_, value) => value.is_some(),
-        Kept::Subscription(_, value) => value.is_some(),
-        Kept::Alias(_, value) => value.is_some(),
-    };
-    manager.database().kept().into_iter().filter(live).collect()
+    let all = manager.database().kept().into_iter();
+    all.filter(|record| !record.is_removed()).collect()
 }
 
 /// Whether a manager's copy is what the other one has: what was found, and what hosts said.
