@@ -4,7 +4,7 @@
 //! `SNIN_FAULTS` says how many (1,000), `SNIN_SEED` from which seed.
 
 use snin_fabric::generate::Recipe;
-use snin_lab::faults::{Kind, Planted, Setup, Summary, run};
+use snin_lab::faults::{FaultKind, Planted, Setup, Summary, run};
 
 fn setup(seed: u64, faults: u32) -> Setup {
     let topology = "clos:4,3,2".parse::<Recipe>().unwrap().build().unwrap();
@@ -29,7 +29,7 @@ fn no_fault_breaks_a_promise() {
     let faults = number("SNIN_FAULTS", 1_000) as u32;
     let summary = well(setup(number("SNIN_SEED", 1), faults));
     assert_eq!(summary.faults.values().sum::<u32>(), faults);
-    assert_eq!(summary.faults.len(), Kind::ALL.len(), "every kind: {summary:?}");
+    assert_eq!(summary.faults.len(), FaultKind::ALL.len(), "every kind: {summary:?}");
     // It was a run worth judging.
     assert!(summary.pieces > 20 * u64::from(faults) && summary.lost > 0, "{summary:?}");
     assert!(summary.terms > 10 && summary.masters > 10 && summary.writes > 100, "{summary:?}");

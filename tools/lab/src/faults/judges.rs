@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use snin_agent_core::{FlowId, Piece};
 use snin_emulator::{Fabric, Write};
-use snin_fabric::{Guid, Lid, PortIndex, PortNum, Topology};
+use snin_fabric::{Guid, Lid, PortIndex, PortNum};
 use snin_mad::{Attribute as _, AttributeId, LinearForwarding, Method, PortState, SmInfo};
 use snin_protocol::Time;
 use snin_protocol::message::{Grant, Lease};
@@ -23,6 +23,7 @@ const PAST: Time = Time::secs(5);
 type Sender = (Guid, u64);
 
 /// See the module's documentation.
+#[derive(Default)]
 pub(super) struct Judges {
     /// Writes that were not looked at yet.
     pub(super) written: Rc<RefCell<Vec<Write>>>,
@@ -39,24 +40,9 @@ pub(super) struct Judges {
     writers: Vec<usize>,
     /// Two wrote in turns.
     pub(super) both_write: Option<String>,
-    ports: usize,
 }
 
 impl Judges {
-    pub(super) fn new(topology: &Topology, _hosts: usize) -> Self {
-        Self {
-            written: Rc::default(),
-            grants: BTreeMap::new(),
-            owners: BTreeMap::new(),
-            whole: BTreeMap::new(),
-            next: BTreeMap::new(),
-            shaken: Time::ZERO,
-            writers: Vec::new(),
-            both_write: None,
-            ports: topology.port_count(),
-        }
-    }
-
     /// Something goes wrong, or right again.
     pub(super) fn shake(&mut self, now: Time) {
         self.shaken = now;
@@ -227,10 +213,5 @@ impl Site {
         if let Some(both) = self.judges.both_write.take() {
             self.violated("two managers write", both);
         }
-    }
-
-    /// Ports of the fabric.
-    pub(super) const fn ports(&self) -> usize {
-        self.judges.ports
     }
 }

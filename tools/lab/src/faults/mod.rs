@@ -31,7 +31,7 @@ use snin_fabric::Topology;
 use snin_protocol::Time;
 
 pub use site::Site;
-pub use storm::Kind;
+pub use storm::FaultKind;
 
 /// How long after the last fault of a storm all has to be well, at the latest.
 pub const CALM: Time = Time::secs(60);

@@ -152,7 +152,7 @@ impl Site {
         let rng = ChaCha8Rng::seed_from_u64(setup.seed);
         let emulator = Emulator::new(&topology, Hardware::default());
         let mut site = Self {
-            judges: Judges::new(&topology, hosts.len()),
+            judges: Judges::default(),
             storms: Storms::new(&topology),
             store: Store::new(LEASE),
             net: Net::default(),

@@ -19,7 +19,7 @@ pub(super) struct Store {
     leader: Option<((usize, u32), Time)>,
     term: u64,
     longest: Option<Time>,
-    /// It answers nobody.
+    /// No controller gets an answer.
     pub(super) is_away: bool,
 }
 

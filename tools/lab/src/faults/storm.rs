@@ -11,7 +11,7 @@ use snin_fabric::{NodeIndex, PortIndex, Topology};
 use snin_mad::SmState;
 use snin_protocol::Time;
 use snin_sm_core::Manager;
-use snin_sm_core::database::{Kept, KeptRecord, Nodes};
+use snin_sm_core::database::{KeptRecord, Nodes};
 
 use super::CALM;
 use super::net::{Process, Running};
@@ -24,7 +24,7 @@ const LOST: u32 = 50_000;
 
 /// A kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
+pub enum FaultKind {
     /// A cable is cut.
     Cut,
     /// A switch loses power.
@@ -51,7 +51,7 @@ pub enum Kind {
     Store,
 }
 
-impl Kind {
+impl FaultKind {
     /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Cut,
@@ -115,22 +115,16 @@ impl Storms {
 
 /// What managers keep of what hosts said, without what was removed.
 fn kept(manager: &Manager) -> Vec<KeptRecord> {
-    let live = |record: &KeptRecord| match &record.kept {
-        Kept::Group(_, value) => value.is_some(),
-        Kept::Member(_, value) => value.is_some(),
-        Kept::Service(_, value) => value.is_some(),
-        Kept::Subscription(_, value) => value.is_some(),
-        Kept::Alias(_, value) => value.is_some(),
-    };
-    manager.database().kept().into_iter().filter(live).collect()
+    let all = manager.database().kept().into_iter();
+    all.filter(|record| !record.is_removed()).collect()
 }
 
 impl Site {
     /// Faults, one after the other, and the calm after them.
     pub fn storm(&mut self) {
         self.summary.storms += 1;
-        let some = self.rng.random_range(2..=Kind::ALL.len());
-        let kinds = Kind::ALL.into_iter().sample(&mut self.rng, some);
+        let some = self.rng.random_range(2..=FaultKind::ALL.len());
+        let kinds = FaultKind::ALL.into_iter().sample(&mut self.rng, some);
         let faults = self.rng.random_range(4..=20);
         // A kind may have nothing left to break.
         for _ in 0..4 * faults {
@@ -147,7 +141,7 @@ impl Site {
         self.calm();
     }
 
-    fn strike(&mut self, kind: Kind) {
+    fn strike(&mut self, kind: FaultKind) {
         let now = self.now();
         self.judges.shake(now);
         if let Some(what) = self.break_or_mend(kind) {
@@ -158,9 +152,9 @@ impl Site {
     }
 
     /// Breaks something, which is named, or mends what was broken.
-    fn break_or_mend(&mut self, kind: Kind) -> Option<String> {
+    fn break_or_mend(&mut self, kind: FaultKind) -> Option<String> {
         match kind {
-            Kind::Cut => {
+            FaultKind::Cut => {
                 let cable = *self.storms.cables.iter().choose(&mut self.rng)?;
                 if self.storms.cut.remove(&cable) {
                     self.inject(Fault::Restore(cable));
@@ -170,7 +164,7 @@ impl Site {
                 self.inject(Fault::Cut(cable));
                 Some(self.topology.port_name(cable).to_string())
             }
-            Kind::Power => {
+            FaultKind::Power => {
                 let switch = *self.storms.switches.iter().choose(&mut self.rng)?;
                 if self.storms.dark.remove(&switch) {
                     self.inject(Fault::PowerOn(switch));
@@ -180,7 +174,7 @@ impl Site {
                 self.inject(Fault::PowerOff(switch));
                 Some(self.topology.node(switch).name.to_string())
             }
-            Kind::Mute => {
+            FaultKind::Mute => {
                 let switch = *self.storms.switches.iter().choose(&mut self.rng)?;
                 if self.storms.mute.remove(&switch) {
                     self.inject(Fault::Agent(switch, Health::Well));
@@ -190,13 +184,13 @@ impl Site {
                 self.inject(Fault::Agent(switch, Health::Dead));
                 Some(self.topology.node(switch).name.to_string())
             }
-            Kind::Noise => {
+            FaultKind::Noise => {
                 self.storms.is_noisy = !self.storms.is_noisy;
                 let drop = if self.storms.is_noisy { LOST } else { 0 };
                 self.inject(Fault::Noise(Noise { drop, ..Noise::default() }));
                 self.storms.is_noisy.then(|| "everywhere".to_owned())
             }
-            Kind::KillManager | Kind::KillController | Kind::KillAgent => {
+            FaultKind::KillManager | FaultKind::KillController | FaultKind::KillAgent => {
                 let process = self.any(kind);
                 if self.running(process) == Running::Dead {
                     self.start(process);
@@ -205,7 +199,7 @@ impl Site {
                 self.kill(process);
                 Some(format!("{process:?}"))
             }
-            Kind::StopManager | Kind::StopController | Kind::StopAgent => {
+            FaultKind::StopManager | FaultKind::StopController | FaultKind::StopAgent => {
                 let process = self.any(kind);
                 match self.running(process) {
                     Running::Stopped => self.go_on(process),
@@ -217,37 +211,41 @@ impl Site {
                 }
                 None
             }
-            Kind::Way => {
-                let from = [Kind::KillManager, Kind::KillController, Kind::KillAgent];
+            FaultKind::Way => {
+                let from =
+                    [FaultKind::KillManager, FaultKind::KillController, FaultKind::KillAgent];
                 let from = *from.iter().choose(&mut self.rng)?;
                 let a = self.any(from);
                 let b = match a {
                     Process::Manager(n) => Process::Manager((n + 1) % self.managers.len()),
-                    Process::Controller(_) => self.any(Kind::KillManager),
-                    Process::Agent(_) => self.any(Kind::KillController),
+                    Process::Controller(_) => self.any(FaultKind::KillManager),
+                    Process::Agent(_) => self.any(FaultKind::KillController),
                 };
-                let whole = !self.storms.ways.insert((a, b));
-                if whole {
-                    self.storms.ways.remove(&(a, b));
-                }
                 if a == b {
                     return None;
                 }
-                self.set_way(a, b, whole);
-                (!whole).then(|| format!("{a:?} and {b:?}"))
+                if self.storms.ways.remove(&(a, b)) {
+                    self.set_way(a, b, true);
+                    return None;
+                }
+                self.storms.ways.insert((a, b));
+                self.set_way(a, b, false);
+                Some(format!("{a:?} and {b:?}"))
             }
-            Kind::Store => {
+            FaultKind::Store => {
                 self.store.is_away = !self.store.is_away;
                 self.store.is_away.then(|| "all members".to_owned())
             }
         }
     }
 
-    fn any(&mut self, kind: Kind) -> Process {
+    fn any(&mut self, kind: FaultKind) -> Process {
         let mut below = |count: usize| self.rng.random_range(0..count);
         match kind {
-            Kind::KillManager | Kind::StopManager => Process::Manager(below(self.managers.len())),
-            Kind::KillAgent | Kind::StopAgent => Process::Agent(below(self.agents.len())),
+            FaultKind::KillManager | FaultKind::StopManager => {
+                Process::Manager(below(self.managers.len()))
+            }
+            FaultKind::KillAgent | FaultKind::StopAgent => Process::Agent(below(self.agents.len())),
             _ => Process::Controller(below(self.controllers.len())),
         }
     }
@@ -350,7 +348,7 @@ impl Site {
             }
         };
         let (live, tables) = (fabric.live_topology(), fabric.tables());
-        if live.ports().count() != self.ports() {
+        if live.port_count() != self.topology.port_count() {
             return Some("not all links are up".to_owned());
         }
         let walked = walk(&live, &addresses, &tables, 5);
