@@ -38,9 +38,12 @@ ranks() { # COUNT RUN
         bash /root/rank.sh "$way" "$said" /opt/openmpi/bin/pairs 20 stay >>"$said" 2>&1 &
     launcher=$!
     while kill -0 $launcher 2>/dev/null && [ "$(grep -c ' rounds, MPI_Init ' "$said")" -lt "$1" ]; do sleep 0.2; done
-    stats >/dev/null || true
-    kill $launcher || true
-    wait $launcher || true
+    # 1: of some pair one side alone was counted so far.
+    stats >/dev/null || [ $? -eq 1 ]
+    ! kill -0 $launcher 2>/dev/null || kill $launcher
+    ended=0
+    wait $launcher || ended=$?
+    echo "prterun ended with $ended" >>"$said"
 }
 for run in $(seq "$2"); do
     for count in 2 4; do ranks $count $run; done
