@@ -202,7 +202,7 @@ impl Daemon {
                 News::Newest(book, text) => drop(self.take_newest(book, text)?),
                 News::Added(client, added) => {
                     let applied = match added {
-                        // It was read from a file here, so it is understood.
+                        // This daemon read the text from a file, so its form is right.
                         Ok((book, text)) => self.take_newest(book, text)?,
                         Err(why) => Err(why),
                     };

@@ -32,7 +32,8 @@ pub(super) struct Applying {
     pub(super) incomplete: bool,
     /// Nothing is written before the view of this version is clear, or this time has come.
     pub(super) waits: Option<(u64, Time)>,
-    /// When the fabric is looked at again, if it waits still: what was not configured yet tells nobody of changes.
+    /// When the fabric is looked at again, if the wait lasts: a switch that does not know its manager yet sends no
+    /// trap.
     pub(super) look_at: Time,
     /// Blocks that switches took.
     pub(super) taken: BTreeMap<NodeId, u32>,
