@@ -33,6 +33,7 @@ pub(super) fn judge(events: &str, topology: &Topology) -> Verdict {
         .collect();
     let mut verdict = Verdict::default();
     let mut standing: BTreeMap<String, Taken> = BTreeMap::new();
+    let mut kept: BTreeSet<String> = BTreeSet::new();
     for line in events.lines() {
         let event: Value = serde_json::from_str(line).expect("an event");
         let owner = event["owner"].as_str().unwrap_or_default().to_owned();
@@ -40,6 +41,9 @@ pub(super) fn judge(events: &str, topology: &Topology) -> Verdict {
             Some("SLICE_CREATED" | "SLICE_RESIZED" | "SLICE_KEPT") => {
                 let taken = (texts(&event["ports"]), texts(&event["pairs"]));
                 standing.remove(&owner);
+                if event["event"] == "SLICE_KEPT" {
+                    kept.insert(owner.clone());
+                }
                 verdict.compare(&owner, &taken, &standing);
                 verdict.suffices(&owner, &taken, &leaf_of);
                 verdict.linked += usize::from(!taken.1.is_empty());
@@ -50,6 +54,8 @@ pub(super) fn judge(events: &str, topology: &Topology) -> Verdict {
                 }
             }
             Some("SLICE_DELETED") => drop(standing.remove(&owner)),
+            // One that was killed may have given a slice back and not said so: what it does not keep is gone.
+            Some("READY") => standing.retain(|owner, _| kept.remove(owner)),
             _ => {}
         }
     }
