@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod codec;
+pub mod collective;
 pub mod election;
 pub mod greeting;
 pub mod identity;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use snin_fabric::{Dlid, Guid, TreeId};
 
+use crate::collective::Collective;
 use crate::{ConnectionNumber, Session, Term, Time};
 
 /// The most [`Change`]s of one [`Ask`].
@@ -184,6 +185,8 @@ pub struct Lease {
     pub grants: Vec<Grant>,
     /// News of connections that are not granted, at most [`MAX_ANSWERS`].
     pub answers: Vec<Answer>,
+    /// What the agent takes part in.
+    pub collective: Option<Collective>,
 }
 
 /// Leave to send along one tree for a time, in the term of the frame that says so.
@@ -289,6 +292,9 @@ pub enum Wait {
     /// No subnet manager was heard for [`VIEW_LEASE`](crate::view::VIEW_LEASE): its tables may be others by now.
     #[error("no subnet manager is heard, whose tables may be others by now")]
     NoManager,
+    /// A collective is in force, or about to be, in which one of its ports takes part.
+    #[error("its ports take part in a collective")]
+    Collective,
 }
 
 /// Why a connection gets nothing.

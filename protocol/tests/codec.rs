@@ -5,6 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::codec::{CodecError, MAX_FRAME, Message, VERSION, decode, encode};
+use snin_protocol::collective::{Collective, Dims, Kind, MAX_MEMBERS, Member};
 use snin_protocol::message::{
     AgentMessage, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerMessage,
     FromAgent, Grant, Hello, Lease, LinkTest, LinkTested, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS,
@@ -97,6 +98,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         Wait::Rests,
         Wait::Draining,
         Wait::NoManager,
+        Wait::Collective,
     ];
     let refusals = [
         Refusal::Off,
@@ -120,16 +122,52 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     ]
 }
 
+fn collective() -> impl Strategy<Value = Collective> {
+    let dims = (any::<u16>(), any::<u16>(), any::<u16>()).prop_map(|(x, y, z)| Dims { x, y, z });
+    let kind = prop_oneof![
+        Just(Kind::Ring),
+        Just(Kind::BidirectionalRing),
+        Just(Kind::HalvingDoubling),
+        Just(Kind::AllToAll),
+        dims.clone().prop_map(Kind::Grid),
+        dims.prop_map(Kind::Halo),
+    ];
+    let member = (guid(), any::<u16>());
+    let member = member.prop_map(|(port, dlid)| Member { port, dlid: Dlid(Lid(dlid)) });
+    let times = (time(), time(), time(), time(), time());
+    let others = (any::<u64>(), any::<u16>(), tree(), any::<u64>(), any::<u8>());
+    (kind, vec(member, 0..=MAX_MEMBERS), times, others).prop_map(
+        |(kind, members, (origin, slot, gap, from, until), (id, place, tree, rate, sl))| {
+            Collective { id, kind, members, place, tree, origin, slot, gap, from, until, rate, sl }
+        },
+    )
+}
+
+/// What comes from outside may say anything: nothing in it makes a member panic.
+#[test]
+fn no_collective_from_outside_does_harm() {
+    proptest!(|(collective in collective(), now in time())| {
+        if collective.is_sound() {
+            let turn = collective.turn_at(now);
+            prop_assert!(turn.is_some(), "{collective:?}");
+        }
+        let _ = collective.turn_at(now);
+    });
+}
+
 fn lease() -> impl Strategy<Value = Lease> {
     let answer =
         (connection(), verdict()).prop_map(|(connection, verdict)| Answer { connection, verdict });
     let lists = (vec(grant(), 0..=MAX_GRANTS), vec(answer, 0..=MAX_ANSWERS));
-    (any::<u64>(), any::<u64>(), lists).prop_map(|(sequence, heard, (grants, answers))| Lease {
-        sequence,
-        heard,
-        grants,
-        answers,
-    })
+    (any::<u64>(), any::<u64>(), lists, option::of(collective())).prop_map(
+        |(sequence, heard, (grants, answers), collective)| Lease {
+            sequence,
+            heard,
+            grants,
+            answers,
+            collective,
+        },
+    )
 }
 
 fn to_agent() -> impl Strategy<Value = ToAgent> {

@@ -11,6 +11,7 @@ use super::config::Config;
 use super::counters::Counters;
 use super::events::{Notice, Output, PortCall};
 use super::timers::Timers;
+use super::turns::Turns;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(super) struct Context {
     pub(super) terms: Terms,
     /// Whether flows may send without a grant, for want of anybody who could give one. As `terms`.
     pub(super) is_best_effort: bool,
+    /// The collective that its lease names. As `terms`.
+    pub(super) turns: Turns,
     pub(super) timers: Timers,
     outputs: VecDeque<Output>,
     pub(super) counters: Counters,
@@ -37,6 +40,7 @@ impl Context {
             },
             terms: Terms { window: Time::ZERO, guard: Time::ZERO, clock_error: Time::ZERO },
             is_best_effort: false,
+            turns: Turns::default(),
             timers: Timers::new(config.flows, config.pairs),
             outputs: VecDeque::with_capacity(outputs),
             counters: Counters::default(),

@@ -213,9 +213,10 @@ impl Flows {
     fn wish(&mut self, context: &Context, pairs: &Pairs, index: u32, now: Time) {
         let clear = self.is_clear(pairs, index, now);
         let Some(flow) = self.get_mut(index) else { return };
+        let asks = flow.is_unserved() && !context.turns.cover(flow.peer);
         let lingered = flow.is_idle() && now >= flow.idle_since + context.config.linger;
         flow.wish = match flow.wish {
-            RequestState::None if flow.is_unserved() && now >= flow.ask_at => RequestState::Ask,
+            RequestState::None if asks && now >= flow.ask_at => RequestState::Ask,
             RequestState::Ask if flow.closing => RequestState::None,
             RequestState::Asked(_) if clear && (flow.closing || lingered) => {
                 (flow.current, flow.next) = (None, None);
@@ -231,13 +232,14 @@ impl Flows {
     pub(super) fn arm(&self, context: &mut Context, index: u32, now: Time) {
         let Context { clock, config, .. } = &*context;
         let Some(flow) = self.get(index) else { return };
+        let asks = flow.is_unserved() && !context.turns.cover(flow.peer);
         let late = clock.surely_from(flow.clear_by + config.acknowledgement, now);
         let moments = [
             flow.next.map(|next| clock.surely_from(next.from, now)),
             flow.current.map(|current| clock.maybe_from(context.end(&current), now)),
             (flow.outstanding > 0).then_some(late),
             (flow.settled > now).then_some(flow.settled),
-            flow.is_unserved().then_some(flow.ask_at),
+            asks.then_some(flow.ask_at),
             (flow.paced_until > now && flow.is_backlogged()).then_some(flow.paced_until),
             (matches!(flow.wish, RequestState::Asked(_)) && flow.is_idle())
                 .then_some(flow.idle_since + config.linger),

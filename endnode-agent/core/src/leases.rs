@@ -1,6 +1,7 @@
 //! Effects of a lease on the flows: which of them may send, which have to stop, and when that is confirmed.
 
 use snin_protocol::Time;
+use snin_protocol::collective::Collective;
 use snin_protocol::message::{Answer, Grant, Lease, Verdict};
 
 use super::context::Context;
@@ -37,6 +38,9 @@ impl Leases {
         self.last = lease.sequence;
         context.counters.leases += 1;
         count_unasked(context, sender, lease);
+        let collective = lease.collective.as_ref();
+        let sound = collective.filter(|it| is_sound_collective(context, it, now));
+        context.turns.follow(sound);
         for index in 0..sender.flows.limit() {
             let Some(flow) = sender.flows.get(index) else { continue };
             let connection = flow.id.into();
@@ -46,10 +50,12 @@ impl Leases {
                 Some(grant) if is_sound(context, sender, index, grant, now) => {
                     sender.grant(context, index, grant, now);
                 }
+                _ if context.turns.cover(flow.peer) => sender.take_turns(context, index, now),
                 _ => sender.stop(index),
             }
             sender.tend(context, index, now);
         }
+        sender.next_turn(context, now);
         for one in &lease.answers {
             answer(context, sender, one, lease.heard, now);
         }
@@ -78,6 +84,15 @@ fn is_sound(context: &mut Context, sender: &Sender, index: u32, grant: &Grant, n
     let late = context.clock.latest(now) >= context.end(grant);
     context.counters.late_grants += u64::from(late);
     !late
+}
+
+/// As [`is_sound`], of a collective.
+fn is_sound_collective(context: &mut Context, collective: &Collective, now: Time) -> bool {
+    let begins = context.clock.earliest(now).max(collective.from);
+    let endless = collective.until - begins > context.config.longest_grant;
+    let sound = collective.is_sound() && !endless;
+    context.counters.bad_grants += u64::from(!sound);
+    sound
 }
 
 fn answer(context: &mut Context, sender: &mut Sender, answer: &Answer, heard: u64, now: Time) {

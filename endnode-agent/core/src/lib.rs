@@ -45,6 +45,7 @@ mod port;
 mod receive;
 mod sending;
 mod timers;
+mod turns;
 
 pub use admission::{Admission, AdmissionLimits, NotAdmitted};
 pub use clock::Clock;

@@ -30,6 +30,10 @@ impl Sender {
         now: Time,
     ) {
         self.links.list(context, &mut self.flows, flow.0, now);
+        let waits = |flow: &Flow| flow.granted().next().is_none() && context.turns.cover(flow.peer);
+        if is_unserved && self.flows.find(flow).is_some_and(waits) {
+            self.take_turns(context, flow.0, now);
+        }
         // Of everything else that it has to do by itself, timers know when.
         if is_unserved {
             self.tend(context, flow.0, now);
@@ -87,6 +91,38 @@ impl Sender {
         }
         let route = along(flow.peer, grant);
         self.links.want(context, &mut self.flows, &route, now);
+    }
+
+    /// A flow to another member of the agent's collective has what its turns give it, and nothing else.
+    pub(super) fn take_turns(&mut self, context: &mut Context, index: u32, now: Time) {
+        let Some(flow) = self.flows.get(index) else { return };
+        let (id, peer) = (flow.id, flow.peer);
+        let others = |grant: &Grant| !context.turns.gave(grant);
+        if flow.current.iter().chain(&flow.next).any(others) {
+            self.stop(index);
+        }
+        let moment = context.clock.earliest(now);
+        let mut turns = context.turns.at(moment);
+        let grants = [turns.next(), turns.next()].map(|turn| context.turns.grant(id, peer, &turn?));
+        drop(turns);
+        for grant in grants.iter().flatten() {
+            self.grant(context, index, grant, now);
+        }
+    }
+
+    /// Another turn has begun.
+    pub(super) fn next_turn(&mut self, context: &mut Context, now: Time) {
+        for index in 0..self.flows.limit() {
+            if self.flows.get(index).is_some_and(|flow| context.turns.cover(flow.peer)) {
+                self.take_turns(context, index, now);
+                self.tend(context, index, now);
+            }
+        }
+        let next = context.turns.at(context.clock.earliest(now)).next().map(|turn| turn.next);
+        if let Some(next) = next {
+            let at = context.clock.surely_from(next, now);
+            context.timers.set(Timer::Turn, at.max(now + Time(1)));
+        }
     }
 
     /// Without a grant a flow stops at once.

@@ -17,13 +17,15 @@ pub(super) enum Timer {
     Flow(u32),
     /// A queue pair, by slot.
     Pair(u32),
+    /// The next turn in a collective.
+    Turn,
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Timers {
     flows: u32,
-    /// When each is due, or never: the conversation, flows, queue pairs.
+    /// When each is due, or never: the conversation, flows, queue pairs, the turn.
     due: Box<[Time]>,
     /// Places in `due`; the first node is 1.
     nodes: Box<[u32]>,
@@ -32,7 +34,7 @@ pub(super) struct Timers {
 impl Timers {
     /// For so many flows and queue pairs, one at least. None is set.
     pub(super) fn new(flows: u32, pairs: u32) -> Self {
-        let count = 1 + flows as usize + pairs as usize;
+        let count = 2 + flows as usize + pairs as usize;
         let mut timers =
             Self { flows, due: vec![Time::MAX; count].into(), nodes: vec![0; count].into() };
         for node in (1..count).rev() {
@@ -95,12 +97,14 @@ impl Timers {
             Timer::ControllerSession => 0,
             Timer::Flow(index) => 1 + index,
             Timer::Pair(slot) => 1 + self.flows + slot,
+            Timer::Turn => self.due.len() as u32 - 1,
         }
     }
 
     fn timer(&self, place: u32) -> Timer {
         match place {
             0 => Timer::ControllerSession,
+            _ if place as usize == self.due.len() - 1 => Timer::Turn,
             _ if place <= self.flows => Timer::Flow(place - 1),
             _ => Timer::Pair(place - 1 - self.flows),
         }
@@ -135,7 +139,7 @@ mod tests {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (flows, pairs) = (rng.random_range(1..9), rng.random_range(1..9));
             let mut timers = Timers::new(flows, pairs);
-            let mut plain = vec![Time::MAX; 1 + (flows + pairs) as usize];
+            let mut plain = vec![Time::MAX; 2 + (flows + pairs) as usize];
             for step in 0..500 {
                 let place = rng.random_range(0..plain.len() as u32);
                 let at = Time(rng.random_range(0..50));

@@ -204,7 +204,8 @@ impl World {
             }
         }
         self.sequence += 1;
-        let lease = Lease { sequence: self.sequence, heard: self.heard, grants, answers };
+        let lease =
+            Lease { sequence: self.sequence, heard: self.heard, grants, answers, collective: None };
         self.controller("a lease", ControllerMessage::Lease(lease));
     }
 

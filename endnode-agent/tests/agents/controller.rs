@@ -274,8 +274,13 @@ impl Line {
         };
         self.sequence += 1;
         let grants = self.wanting.iter().map(grant).collect();
-        let lease =
-            Lease { sequence: self.sequence, heard: self.heard, grants, answers: Vec::new() };
+        let lease = Lease {
+            sequence: self.sequence,
+            heard: self.heard,
+            grants,
+            answers: Vec::new(),
+            collective: None,
+        };
         self.send(ControllerMessage::Lease(lease));
     }
 

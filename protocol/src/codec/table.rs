@@ -7,6 +7,7 @@ use bincode::error::{DecodeError, EncodeError};
 use snin_fabric::{Dlid, Guid, Lid, Lmc, TreeId};
 
 use super::wire::{Wire, choices, lists, newtypes, records};
+use crate::collective::{Collective, Dims, Kind as CollectiveKind, MAX_MEMBERS, Member};
 use crate::election::{Ballot, Kind as BallotKind, Message as Vote, Priority, State as Candidacy};
 use crate::greeting::{Greet, Reason, Refused, Service, SessionMessage, Welcome};
 use crate::identity::{Identity, MAX_NAME, Role};
@@ -43,7 +44,10 @@ records! {
     ClockQuestion { sent }
     ToAgent { session, term, at, body }
     Terms { window, guard, clock_error }
-    Lease { sequence, heard, grants, answers }
+    Lease { sequence, heard, grants, answers, collective }
+    Collective { id, kind, members, place, tree, origin, slot, gap, from, until, rate, sl }
+    Member { port, dlid }
+    Dims { x, y, z }
     Grant { connection, tree, dlid, from, until, rate, pinned, sl }
     Answer { connection, verdict }
     ClockAnswer { sent }
@@ -92,10 +96,13 @@ choices! {
     AgentMessage { 0 Hello(it), 1 Ask(it), 2 Confirm(it), 3 Clock(it), 4 LinkTested(it) }
     Change { 0 Request(it), 1 Withdraw(it) }
     ControllerMessage { 0 Welcome(it), 1 Lease(it), 2 Clock(it), 3 Stranger, 4 LinkTest(it) }
+    CollectiveKind {
+        0 Ring, 1 BidirectionalRing, 2 HalvingDoubling, 3 AllToAll, 4 Grid(it), 5 Halo(it),
+    }
     Verdict { 0 Served, 1 Deferred(it), 2 Refused(it) }
     Wait {
         0 PortsBusy, 1 SourceFull, 2 DestinationFull, 3 NoTreeFreed, 4 PinnedAway, 5 Rests, 6 Draining,
-        7 NoManager,
+        7 NoManager, 8 Collective,
     }
     Refusal {
         0 Off, 1 UnknownSource, 2 UnknownDestination, 3 Itself, 4 TooFast, 5 TooMany, 6 SourceCut,
@@ -134,6 +141,7 @@ lists! {
     Change up to MAX_CHANGES;
     Grant up to MAX_GRANTS;
     Answer up to MAX_ANSWERS;
+    Member up to MAX_MEMBERS;
     UnusablePair up to MAX_PAIRS;
     PinnedPath up to MAX_PREFERRED;
     SliceMember up to MAX_PREFERRED;

@@ -136,8 +136,13 @@ impl Controller {
             for grant in &grants {
                 checker.granted(host, FlowId(grant.connection.0), *grant);
             }
-            let lease =
-                Lease { sequence: agent.sequence, heard: agent.heard, grants, answers: vec![] };
+            let lease = Lease {
+                sequence: agent.sequence,
+                heard: agent.heard,
+                grants,
+                answers: vec![],
+                collective: None,
+            };
             frames.push((host, self.frame(session, now, ControllerMessage::Lease(lease))));
         }
         frames

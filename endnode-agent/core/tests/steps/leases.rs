@@ -17,7 +17,13 @@ fn frames_of_the_past_are_refused_and_counted() {
     let mut bench = Bench::asking(Bench::config(), 10);
     let lease = |sequence, now| {
         let grants = vec![grant(FLOW, TREE, now, now + MS)];
-        ControllerMessage::Lease(Lease { sequence, heard: 1, grants, answers: vec![] })
+        ControllerMessage::Lease(Lease {
+            sequence,
+            heard: 1,
+            grants,
+            answers: vec![],
+            collective: None,
+        })
     };
     let clock = ControllerMessage::Clock(ClockAnswer { sent: bench.now });
     bench.notify(Event::Controller(Arc::new(ToAgent {
@@ -76,7 +82,13 @@ fn another_controllers_time_is_asked_for_before_anything_else() {
     let grants = vec![grant(FLOW, TREE, from, from + MS)];
     other(
         &mut bench,
-        ControllerMessage::Lease(Lease { sequence: 1, heard: 1, grants, answers: vec![] }),
+        ControllerMessage::Lease(Lease {
+            sequence: 1,
+            heard: 1,
+            grants,
+            answers: vec![],
+            collective: None,
+        }),
     );
     bench.connected();
     assert_eq!((bench.posted(), bench.counters().wrong_clock), (vec![10], 0));
@@ -113,6 +125,7 @@ fn a_frame_from_the_future_is_not_followed() {
         heard: 1,
         grants: vec![grant(FLOW, TREE, at, at + MS)],
         answers: vec![],
+        collective: None,
     };
     bench.notify(Event::Controller(Arc::new(ToAgent {
         at,

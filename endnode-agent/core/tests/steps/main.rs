@@ -4,3 +4,4 @@ mod leases;
 mod links;
 mod sending;
 mod support;
+mod turns;

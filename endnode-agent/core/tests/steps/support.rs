@@ -148,7 +148,8 @@ impl Bench {
     /// The next lease.
     pub(crate) fn lease(&mut self, grants: Vec<Grant>, answers: Vec<Answer>) {
         self.leases += 1;
-        let lease = Lease { sequence: self.leases, heard: self.asks, grants, answers };
+        let lease =
+            Lease { sequence: self.leases, heard: self.asks, grants, answers, collective: None };
         self.controller(ControllerMessage::Lease(lease));
     }
 

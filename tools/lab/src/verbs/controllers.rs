@@ -152,7 +152,7 @@ impl Forced {
         };
         let grants = agent.wanted.iter().filter_map(grant).collect();
         let (sequence, heard) = (agent.sequence, agent.heard);
-        Some(Lease { sequence, heard, grants, answers: Vec::new() })
+        Some(Lease { sequence, heard, grants, answers: Vec::new(), collective: None })
     }
 
     fn send(&mut self, to: Guid, session: Session, body: ControllerMessage, at: Time) {
