@@ -191,7 +191,10 @@ impl Core {
         if let Some(slot) = agent.connections.remove(&number) {
             self.forget(slot);
         }
-        let held = self.ledger.of(holder).filter(|(_, claim)| claim.number == number);
+        let held = self
+            .ledger
+            .of(holder)
+            .filter(|(_, claim)| claim.way.as_ref().is_some_and(|way| way.number == number));
         let held: Vec<_> = held.map(|(id, _)| id).collect();
         held.into_iter().for_each(|id| self.release(id));
     }
@@ -209,7 +212,9 @@ impl Core {
                 let holder = self.agents.get(&port).map(|a| Holder { port, session: a.session });
                 let stale = holder.is_some_and(|holder| {
                     self.ledger.of(holder).any(|(_, claim)| {
-                        claim.number == number && claim.destination != request.destination
+                        claim.way.as_ref().is_some_and(|way| {
+                            way.number == number && way.destination != request.destination
+                        })
                     })
                 });
                 if known.is_some() || stale {
@@ -295,6 +300,11 @@ impl Core {
 
     /// Has admission choose the connection for as many windows as it still wants.
     pub(super) fn admit(&mut self, slot: u32, ends: (HostId, HostId)) {
+        // It would take the turn of one that can be granted.
+        if self.collectives.keep(ends) {
+            self.admission.remove(ConnectionId(slot));
+            return;
+        }
         let windows = self.connections.get(slot).map_or(0, |connection| connection.left);
         let (source, destination) = ends;
         let arrival = self.next.0;

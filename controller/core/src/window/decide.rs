@@ -32,6 +32,7 @@ impl Core {
         if now < self.quiet_until {
             return;
         }
+        self.follow_collectives();
         let held = self.is_held(now);
         let renewed = self.stale && !held;
         if renewed {
@@ -41,6 +42,7 @@ impl Core {
             self.renew();
         }
         let mut chosen = self.choose(epoch);
+        self.choose_collectives(&mut chosen);
         if held {
             self.hold(&mut chosen);
         }
@@ -50,6 +52,9 @@ impl Core {
         let mut report = WindowReport { epoch, links, max_link_load, ..WindowReport::default() };
         self.change_trees(&mut report);
         self.grant_pending(now);
+        if !held {
+            self.grant_collectives(now);
+        }
         self.account(&mut report);
         self.send_verdicts();
         self.outputs.push_back(Output::Window(report));
@@ -336,7 +341,10 @@ impl Core {
                 (Some(claim), None) if self.outlasts(claim) => stopping.extend(connection.claim),
                 (Some(_), None) => {}
                 (Some(claim), Some(route))
-                    if claim.tree == route.tree && claim.dlid == route.dlid =>
+                    if claim
+                        .way
+                        .as_ref()
+                        .is_some_and(|way| (way.tree, way.dlid) == (route.tree, route.dlid)) =>
                 {
                     renewing.push(slot);
                 }

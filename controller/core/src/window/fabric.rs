@@ -197,6 +197,22 @@ impl Fabric {
         Some(rate.bits_per_second())
     }
 
+    /// The GUID of a host's port.
+    pub(super) fn port(&self, host: HostId) -> Option<Guid> {
+        Some(self.view.topology().port(self.host(host)?.port).guid)
+    }
+
+    /// A host's address along a tree.
+    pub(super) fn address(&self, host: HostId, tree: TreeId) -> Option<Dlid> {
+        self.view.dlid(self.host(host)?.port, tree)
+    }
+
+    /// The directed links to an address, and bit/s of the slowest of them, 0 where no rate is known.
+    pub(super) fn way_to(&self, ends: (HostId, HostId), dlid: Dlid) -> Option<(Vec<LinkId>, u64)> {
+        let hops = self.walk(ends, dlid.0)?;
+        Some((self.links(ends.0, &hops)?, self.slowest(ends.0, &hops)))
+    }
+
     pub(super) fn on_one_leaf(&self, ends: (HostId, HostId)) -> bool {
         let switch = |host| self.host(host).map(|host| host.switch);
         switch(ends.0) == switch(ends.1)

@@ -8,7 +8,7 @@ use snin_protocol::{ConnectionNumber, Time};
 
 use super::Core;
 use super::connections::Connection;
-use super::ledger::{Claim, ClaimId, Holder, OwnerId};
+use super::ledger::{Claim, ClaimId, Holder, OwnerId, Way};
 use crate::packing::ConnectionId;
 
 /// Which links a connection would claim, for whom.
@@ -33,7 +33,8 @@ impl Core {
             return Vec::new();
         };
         let links = connection.route.as_ref().map_or(&[][..], |route| &route.links);
-        self.ledger.blockers(owner, holder, links, start).map(|(_, claim)| claim.slot).collect()
+        let blockers = self.ledger.blockers(owner, holder, links, start);
+        blockers.filter_map(|(_, claim)| Some(claim.way.as_ref()?.slot)).collect()
     }
 
     /// Grants what has become possible.
@@ -55,11 +56,11 @@ impl Core {
         let start = self.window.start(self.config.window);
         self.metrics.granted_late += u64::from(now > start);
         let port = claim.holder.port;
-        let tree = claim.tree;
+        let tree = claim.way.as_ref().map(|way| way.tree);
         let id = self.ledger.add(claim);
         if let Some(connection) = self.connections.get_mut(slot) {
             let before = connection.claim.replace(id);
-            connection.last_tree = Some(tree);
+            connection.last_tree = tree;
             connection.urgent = false;
             connection.verdict = None;
             if let Some(before) = before {
@@ -85,17 +86,19 @@ impl Core {
         (possible && standing < MAX_GRANTS).then(|| Claim {
             owner,
             holder,
-            number: connection.request.connection,
-            slot,
-            destination: connection.request.destination,
-            tree: route.tree,
-            dlid: route.dlid,
+            way: Some(Way {
+                number: connection.request.connection,
+                slot,
+                destination: connection.request.destination,
+                tree: route.tree,
+                dlid: route.dlid,
+                rate: route.rate,
+                pinned: connection.request.pinned,
+                class: connection.request.class,
+            }),
             links: route.links.clone(),
             from,
             until,
-            rate: route.rate,
-            pinned: connection.request.pinned,
-            class: connection.request.class,
             gone: None,
         })
     }
@@ -163,7 +166,7 @@ impl Core {
         let Some(claim) = self.ledger.get(id) else {
             return;
         };
-        let slot = claim.slot;
+        let Some(slot) = claim.way.as_ref().map(|way| way.slot) else { return };
         if let Some(connection) = self.connections.get_mut(slot).filter(|c| c.claim == Some(id)) {
             connection.claim = None;
             connection.route = None;
@@ -176,9 +179,9 @@ impl Core {
             return;
         };
         self.cleared = true;
-        if let Some(connection) =
-            self.connections.get_mut(claim.slot).filter(|c| c.claim == Some(id))
-        {
+        let slot = claim.way.map(|way| way.slot);
+        let connection = slot.and_then(|slot| self.connections.get_mut(slot));
+        if let Some(connection) = connection.filter(|c| c.claim == Some(id)) {
             connection.claim = None;
         }
         self.clearing.values_mut().for_each(|outstanding| {
@@ -200,26 +203,32 @@ impl Core {
         let holder = Holder { port, session: agent.session };
         let sequence = agent.next_sequence();
         let in_force = self.ledger.of(holder).map(|(_, claim)| claim);
-        let in_force = in_force.filter(|claim| claim.gone.is_none() && claim.until > now);
+        let in_force: Vec<&Claim> =
+            in_force.filter(|claim| claim.gone.is_none() && claim.until > now).collect();
         // A connection that was asked for again may have a grant from before: the later one counts.
-        let by_number: BTreeMap<ConnectionNumber, &Claim> =
-            in_force.map(|claim| (claim.number, claim)).collect();
+        let ways = in_force.iter().filter_map(|claim| Some((claim.way.as_ref()?, *claim)));
+        let by_number: BTreeMap<ConnectionNumber, (&Way, &Claim)> =
+            ways.map(|(way, claim)| (way.number, (way, claim))).collect();
         let sl = self.fabric.view.granted_sl();
-        let grant = |(&connection, claim): (&ConnectionNumber, &&Claim)| Grant {
+        let grant = |(&connection, (way, claim)): (&ConnectionNumber, &(&Way, &Claim))| Grant {
             connection,
-            tree: claim.tree,
-            dlid: claim.dlid,
+            tree: way.tree,
+            dlid: way.dlid,
             from: claim.from,
             until: claim.until,
-            rate: claim.rate,
-            pinned: claim.pinned,
+            rate: way.rate,
+            pinned: way.pinned,
             sl,
         };
+        let part = in_force.iter().rev().find(|claim| claim.way.is_none());
+        let collective =
+            part.and_then(|claim| self.collectives.entry(claim, self.config.guard, sl));
         agent.lease = Lease {
             sequence,
             heard: agent.asked,
             grants: by_number.iter().map(grant).collect(),
             answers: agent.answers_for(sequence),
+            collective,
         };
         self.metrics.leases += 1;
         self.send_lease(port, now);

@@ -15,7 +15,7 @@ use super::fabric::LinkId;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ClaimId(u64);
 
-/// Who owns: a connection, by a number that is never used twice.
+/// Who owns: a connection or a collective, by a number that is never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct OwnerId(pub(super) u64);
 
@@ -26,25 +26,32 @@ pub(super) struct Holder {
     pub(super) session: Session,
 }
 
-/// A grant that may be acted upon.
+/// What a connection is granted.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Claim {
-    pub(super) owner: OwnerId,
-    pub(super) holder: Holder,
+pub(super) struct Way {
     pub(super) number: ConnectionNumber,
     /// Its place in the table of connections, while the connection is there.
     pub(super) slot: u32,
     pub(super) destination: Guid,
     pub(super) tree: TreeId,
     pub(super) dlid: Dlid,
-    /// The source's own first.
-    pub(super) links: Vec<LinkId>,
-    pub(super) from: Time,
-    pub(super) until: Time,
     /// Bit/s of the slowest link; 0 where no rate is known.
     pub(super) rate: u64,
     pub(super) pinned: bool,
     pub(super) class: u8,
+}
+
+/// A grant that may be acted upon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    pub(super) owner: OwnerId,
+    pub(super) holder: Holder,
+    /// What it is for; `None`: the holder takes part in a collective, which is the owner.
+    pub(super) way: Option<Way>,
+    /// Of a connection the source's own first.
+    pub(super) links: Vec<LinkId>,
+    pub(super) from: Time,
+    pub(super) until: Time,
     /// The first lease without it: it ends at once when that is confirmed.
     pub(super) gone: Option<u64>,
 }
@@ -87,6 +94,14 @@ impl Ledger {
     /// The claims of one agent.
     pub(super) fn of(&self, holder: Holder) -> impl Iterator<Item = (ClaimId, &Claim)> {
         let ids = self.of_holder.get(&holder).into_iter().flatten();
+        ids.filter_map(|&id| Some((id, self.claims.get(&id)?)))
+    }
+
+    /// The claims of all sessions of a port.
+    pub(super) fn of_port(&self, port: Guid) -> impl Iterator<Item = (ClaimId, &Claim)> {
+        let session = |number| Holder { port, session: Session(number) };
+        let holders = self.of_holder.range(session(0)..=session(u64::MAX));
+        let ids = holders.flat_map(|(_, ids)| ids);
         ids.filter_map(|&id| Some((id, self.claims.get(&id)?)))
     }
 
@@ -197,7 +212,6 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use snin_fabric::Lid;
 
     const GUARD: Time = Time(10);
 
@@ -209,17 +223,10 @@ mod tests {
         Claim {
             owner: OwnerId(owner),
             holder: holder(port),
-            number: ConnectionNumber(0),
-            slot: 0,
-            destination: Guid(0),
-            tree: TreeId(0),
-            dlid: Dlid(Lid(1)),
+            way: None,
             links: links.iter().copied().map(LinkId).collect(),
             from: Time(from),
             until: Time(until),
-            rate: 0,
-            pinned: false,
-            class: 0,
             gone: None,
         }
     }

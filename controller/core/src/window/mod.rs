@@ -12,6 +12,7 @@
 
 mod agents;
 mod asking;
+mod collectives;
 mod connections;
 mod decide;
 mod domains;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::view::View;
 use snin_fabric::{Dlid, Guid, Lid, NodeIndex, PortNum};
-use snin_protocol::{Epoch, Time};
+use snin_protocol::{ConnectionNumber, Epoch, Time};
 
 use crate::admission::{Admission, HostLinks, Limits};
 use crate::config::{Bound, Config};
@@ -39,13 +40,15 @@ use crate::error::ConfigError;
 use crate::events::{Event, GrantStatus, Note, Output};
 use crate::metrics::Metrics;
 use agents::Agent;
+use collectives::Collectives;
 use connections::Connections;
 use domains::{DomainId, Domains};
-use fabric::{Fabric, LinkNames};
+use fabric::{Fabric, LinkId, LinkNames};
 use frames::Frames;
-use ledger::{Claim, ClaimId, Ledger};
+use ledger::{Claim, ClaimId, Ledger, Way};
 use slicing::Slicing;
 
+pub use collectives::{CollectiveError, CollectiveStatus, CollectiveWanted};
 pub use frames::{Frame, FrameError, FrameStatus, MAX_AHEAD, MAX_FRAMES, MAX_FRAMES_OF_OWNER};
 pub use slicing::{
     MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus, TreeName,
@@ -72,6 +75,7 @@ pub struct Core {
     domains: Domains,
     slicing: Slicing,
     frames: Frames,
+    collectives: Collectives,
     /// Connections that are gone, but known to their packer.
     departed: Vec<(u32, DomainId)>,
     /// Connections that have had their last window.
@@ -122,6 +126,7 @@ impl Core {
             domains: Domains::default(),
             slicing: Slicing::default(),
             frames: Frames::default(),
+            collectives: Collectives::default(),
             fabric,
             names,
             agents: BTreeMap::new(),
@@ -210,6 +215,7 @@ impl Core {
     fn go_on(&mut self, now: Time) {
         if std::mem::take(&mut self.cleared) {
             self.grant_pending(now);
+            self.grant_collectives(now);
         }
         self.send_leases(now);
         self.send_clear(now);
@@ -281,7 +287,7 @@ impl Core {
         self.ledger
             .iter()
             .filter(|(_, claim)| claim.gone.is_none())
-            .map(|(_, claim)| self.status(claim))
+            .filter_map(|(_, claim)| Some(self.status(claim, claim.way.as_ref()?)))
     }
 
     /// The grants that never move: what answers to path queries may show.
@@ -302,22 +308,45 @@ impl Core {
     pub fn owners_of(&self, node: Guid, port: PortNum) -> Vec<GrantStatus> {
         let Some(link) = self.names.get(node, port) else { return Vec::new() };
         let on = self.ledger.iter().filter(|(_, claim)| claim.links.contains(&link));
-        on.map(|(_, claim)| self.status(claim)).collect()
+        let mut grants = Vec::new();
+        for (_, claim) in on {
+            match &claim.way {
+                Some(way) => grants.push(self.status(claim, way)),
+                None => grants.extend(self.collective_grants(claim, link)),
+            }
+        }
+        grants
     }
 
-    fn status(&self, claim: &Claim) -> GrantStatus {
+    /// The connections of a member of a collective that use a link, each in its turns.
+    fn collective_grants(&self, claim: &Claim, link: LinkId) -> Vec<GrantStatus> {
+        let users = self.collectives.users_of(&self.fabric, claim, link);
+        let way = |(destination, tree, dlid)| Way {
+            number: ConnectionNumber(0),
+            slot: 0,
+            destination,
+            tree,
+            dlid,
+            rate: 0,
+            pinned: false,
+            class: 0,
+        };
+        users.into_iter().map(|user| self.status(claim, &way(user))).collect()
+    }
+
+    fn status(&self, claim: &Claim, way: &Way) -> GrantStatus {
         let source = self.fabric.host_of(claim.holder.port);
         GrantStatus {
             source: claim.holder.port,
-            connection: claim.number,
-            destination: claim.destination,
-            hosts: source.zip(self.fabric.host_of(claim.destination)),
-            class: claim.class,
-            tree: claim.tree,
-            dlid: claim.dlid,
+            connection: way.number,
+            destination: way.destination,
+            hosts: source.zip(self.fabric.host_of(way.destination)),
+            class: way.class,
+            tree: way.tree,
+            dlid: way.dlid,
             from: claim.from,
             until: claim.until,
-            pinned: claim.pinned,
+            pinned: way.pinned,
         }
     }
 }

@@ -16,6 +16,7 @@ use snin_fabric::hosts::HostId;
 use snin_fabric::{Guid, NodeIndex, TreeId};
 
 use super::Core;
+use super::collectives::CollectiveWanted;
 use super::fabric::Fabric;
 use crate::packing::LeafId;
 use crate::slices::{JobId, Limits, Slice, SliceLinks, Slices, Unsuitable};
@@ -108,6 +109,36 @@ impl Slicing {
     pub(super) fn of(&self, ends: (HostId, HostId)) -> Option<JobId> {
         let slices = self.slices()?;
         slices.job_of(ends.0).filter(|&job| slices.job_of(ends.1) == Some(job))
+    }
+
+    /// Whether the slice of an owner has all links that it needs.
+    pub(super) fn is_whole(&self, owner: &str) -> bool {
+        self.kept.get(owner).is_some_and(|kept| kept.whole)
+    }
+
+    /// The collective that is wanted in an owner's slice.
+    pub(super) fn collective(&self, owner: &str) -> Option<CollectiveWanted> {
+        self.kept.get(owner)?.record.collective
+    }
+
+    /// All that are wanted, by owner.
+    pub(super) fn collectives(&self) -> impl Iterator<Item = (String, CollectiveWanted)> {
+        let wanted =
+            |(owner, kept): (&String, &Kept)| Some((owner.clone(), kept.record.collective?));
+        self.kept.iter().filter_map(wanted)
+    }
+
+    /// Another one is wanted, or none; whether it is another. `None` where the owner has no slice.
+    pub(super) fn set_collective(
+        &mut self,
+        owner: &str,
+        wanted: Option<CollectiveWanted>,
+    ) -> Option<bool> {
+        let kept = self.kept.get_mut(owner)?;
+        let changed = kept.record.collective != wanted;
+        kept.record.collective = wanted;
+        self.version += u64::from(changed);
+        Some(changed)
     }
 
     /// Whether there is no slice.
@@ -237,6 +268,7 @@ impl Core {
             leaf: Vec::new(),
             pod: Vec::new(),
             shared: false,
+            collective: None,
         };
         self.slicing.kept.insert(owner.to_owned(), Kept { job, record, whole: true });
         self.slices_changed(Some(owner));
@@ -297,6 +329,7 @@ impl Core {
         }
         self.slicing.take_view(&self.fabric);
         self.stale = true;
+        self.collectives.stale = true;
     }
 
     /// Where a slice would go, and nothing is set aside.
@@ -388,12 +421,12 @@ impl Core {
     fn foreign(&self, slices: &Slices, slice: &Slice) -> usize {
         let inside = |host: HostId| slice.hosts().binary_search(&host).is_ok();
         let is_foreign = |claim: &super::ledger::Claim| {
+            let Some(way) = &claim.way else { return false };
             let source = self.fabric.host_of(claim.holder.port);
-            let ends = source.zip(self.fabric.host_of(claim.destination));
+            let ends = source.zip(self.fabric.host_of(way.destination));
             ends.is_some_and(|ends| {
                 let leaves = self.fabric.leaf(ends.0).zip(self.fabric.leaf(ends.1));
-                let touches =
-                    leaves.is_some_and(|leaves| slices.touches(slice, leaves, claim.tree));
+                let touches = leaves.is_some_and(|leaves| slices.touches(slice, leaves, way.tree));
                 touches && !(inside(ends.0) && inside(ends.1))
             })
         };
@@ -408,6 +441,7 @@ impl Core {
         }
         self.slicing.version += 1;
         self.stale = true;
+        self.collectives.stale = true;
         self.forget_ways();
     }
 

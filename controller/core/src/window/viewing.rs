@@ -38,6 +38,7 @@ impl Core {
         self.fabric.set_policy(policy);
         self.slicing.take_view(&self.fabric);
         self.stale = true;
+        self.collectives.stale = true;
     }
 
     fn is_news(&mut self, version: u64) -> bool {
@@ -50,6 +51,7 @@ impl Core {
     /// Ends every grant whose way is not what it was, or must not be used any more.
     fn cut_short(&mut self, version: u64) {
         self.stale = true;
+        self.collectives.stale = true;
         let mut outstanding = BTreeSet::new();
         let changed = |(id, claim)| Some((id, self.changed_way(claim)?));
         let changed: Vec<(ClaimId, Vec<LinkId>)> = self.ledger.iter().filter_map(changed).collect();
@@ -58,7 +60,7 @@ impl Core {
             // Until it has stopped its packets may go the new way: no other connection may meet them there.
             self.ledger.widen(id, &links);
             self.metrics.cut_short += 1;
-            let slot = self.ledger.get(id).map(|claim| claim.slot);
+            let slot = self.ledger.get(id).and_then(|claim| Some(claim.way.as_ref()?.slot));
             let in_service = |c: &&mut Connection| c.claim == Some(id);
             let connection = slot.and_then(|slot| self.connections.get_mut(slot));
             if let Some(connection) = connection.filter(in_service) {
@@ -73,12 +75,15 @@ impl Core {
 
     /// Where a claim's packets go in the present view; `None` where they went and may go there all the time.
     fn changed_way(&self, claim: &Claim) -> Option<Vec<LinkId>> {
+        let Some(way) = &claim.way else {
+            return self.collectives.changed_way(&self.fabric, claim);
+        };
         let source = self.fabric.host_of(claim.holder.port);
-        let Some(ends) = source.zip(self.fabric.host_of(claim.destination)) else {
+        let Some(ends) = source.zip(self.fabric.host_of(way.destination)) else {
             return Some(Vec::new());
         };
-        let links = self.fabric.links_to(ends, claim.dlid).unwrap_or_default();
-        let same = links == claim.links && self.fabric.may_use(ends, claim.tree);
+        let links = self.fabric.links_to(ends, way.dlid).unwrap_or_default();
+        let same = links == claim.links && self.fabric.may_use(ends, way.tree);
         (!same).then_some(links)
     }
 

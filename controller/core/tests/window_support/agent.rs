@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Dlid, Guid};
+use snin_protocol::collective::Collective;
 use snin_protocol::message::{
     AgentMessage, Ask, Change, ClockQuestion, Confirm, ControllerMessage, FromAgent, Grant, Hello,
     Lease, LinkTested, Request, Terms, ToAgent, Verdict,
@@ -43,6 +44,7 @@ pub struct Agent {
     pub wanted: BTreeMap<ConnectionNumber, (Request, u64)>,
     closing: BTreeSet<ConnectionNumber>,
     held: BTreeMap<ConnectionNumber, Held>,
+    pub collective: Option<Collective>,
     /// Sent by the last look, and what of it is not certain to be drained.
     sending: BTreeMap<ConnectionNumber, Dlid>,
     draining: BTreeMap<(ConnectionNumber, Dlid), Time>,
@@ -54,6 +56,9 @@ pub struct Agent {
     pub outbox: Vec<FromAgent>,
     pub turns: Vec<Turn>,
 }
+
+/// What an agent sends in its turns of a collective.
+pub const COLLECTIVE: ConnectionNumber = ConnectionNumber(u32::MAX);
 
 const EVERY: Time = Time::micros(700);
 
@@ -73,6 +78,7 @@ impl Agent {
             wanted: BTreeMap::new(),
             closing: BTreeSet::new(),
             held: BTreeMap::new(),
+            collective: None,
             sending: BTreeMap::new(),
             draining: BTreeMap::new(),
             unheard: VecDeque::new(),
@@ -99,6 +105,7 @@ impl Agent {
         self.terms = None;
         (self.sequence, self.confirmed, self.asked) = (0, true, 0);
         self.held.clear();
+        self.collective = None;
         self.unheard.clear();
         self.look(now);
         let wanted: Vec<Request> = self.wanted.values().map(|(request, _)| *request).collect();
@@ -116,6 +123,7 @@ impl Agent {
     pub fn crash(&mut self, now: Time) {
         self.alive = false;
         self.held.clear();
+        self.collective = None;
         self.look(now);
         self.wanted.clear();
         self.closing.clear();
@@ -204,6 +212,7 @@ impl Agent {
                 grants.insert(grant.connection, *grant);
             }
         }
+        self.collective = lease.collective.clone();
         self.held.retain(|number, _| grants.contains_key(number));
         for (number, grant) in grants {
             let held = self.held.entry(number).or_default();
@@ -237,6 +246,12 @@ impl Agent {
             if let Some(grant) = held.now.filter(|grant| clock >= grant.from) {
                 sending.insert(number, grant.dlid);
             }
+        }
+        let turn = self.collective.as_ref().and_then(|it| it.turn_at(clock));
+        if let Some(turn) = turn.filter(|turn| turn.from <= clock && clock < turn.until - guard)
+            && let Some(to) = turn.to
+        {
+            sending.insert(COLLECTIVE, to.dlid);
         }
         let before = std::mem::replace(&mut self.sending, sending);
         for (&number, &dlid) in &before {
@@ -304,8 +319,16 @@ impl Agent {
             let now = held.now.iter().flat_map(|g| [g.from, g.until - guard]);
             now.chain(held.next.iter().map(|grant| grant.from))
         });
+        let turn = self.collective.as_ref().and_then(|it| it.turn_at(self.clock(now)));
+        let turns = turn.into_iter().flat_map(|turn| [turn.from, turn.until - guard, turn.next]);
         let drained = self.draining.values().copied();
-        let due = grants.map(real).chain(drained).filter(|&at| at > now).min().unwrap_or(Time::MAX);
+        let due = grants
+            .chain(turns)
+            .map(real)
+            .chain(drained)
+            .filter(|&at| at > now)
+            .min()
+            .unwrap_or(Time::MAX);
         if self.alive { due.min(self.speak_at.max(now + Time(1))) } else { due }
     }
 }

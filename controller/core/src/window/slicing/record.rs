@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use snin_fabric::{Guid, TreeId};
 
+use super::super::collectives::CollectiveWanted;
 use crate::slices::{Refusal, Unsuitable};
 
 /// The most slices.
@@ -45,6 +46,9 @@ pub struct SliceRecord {
     /// Whether programs that are not the owner's run on its hosts.
     #[serde(default)]
     pub shared: bool,
+    /// The collective that its hosts take part in.
+    #[serde(default)]
+    pub collective: Option<CollectiveWanted>,
 }
 
 /// A slice as it is.
