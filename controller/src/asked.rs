@@ -196,6 +196,7 @@ impl Daemon {
             Request::ExplainSlice(asked) => said(asked, self.explain_slice(asked)?),
             Request::GetSliceTrees(asked) => said(asked, self.slice_trees(asked)?),
             Request::Reserve(asked) => said(asked, self.reserve(principal, asked)?),
+            Request::SetCollective(asked) => said(asked, self.set_collective(principal, asked)?),
             Request::Release(asked) => said(asked, self.release(principal, asked)?),
             Request::GetReservations(asked) => said(asked, self.reservations(principal)?),
         };

@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod recording;
 
 mod asked;
+mod collectives;
 mod describing;
 mod jobs;
 mod leading;

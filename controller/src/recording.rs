@@ -9,7 +9,9 @@ use snin_controller_core::Core;
 use snin_controller_core::config::{Config, Policy};
 use snin_controller_core::error::ConfigError;
 use snin_controller_core::events::{Event, Output};
-use snin_controller_core::window::{Frame, FrameError, SliceError, SliceHosts, SliceRecord};
+use snin_controller_core::window::{
+    CollectiveError, CollectiveWanted, Frame, FrameError, SliceError, SliceHosts, SliceRecord,
+};
 use snin_daemon::record::{Recorder, hex, unhex};
 use snin_daemon::replay::Replay;
 use snin_fabric::routing::Placement;
@@ -61,6 +63,7 @@ enum Told {
     RemoveFrame(u64),
     RestoreFrames(Vec<(u64, Frame)>),
     ShareSlice(String, bool),
+    SetCollective(String, Option<CollectiveWanted>),
     TestLink(Guid, LinkTest),
 }
 
@@ -165,6 +168,19 @@ impl Recorded {
     pub fn share_slice(&mut self, owner: &str, shared: bool) {
         self.write(self.last, Some(&Told::ShareSlice(owner.to_owned(), shared)));
         self.core.share_slice(owner, shared);
+    }
+
+    /// As [`Core::set_collective`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_collective(
+        &mut self,
+        owner: &str,
+        wanted: Option<CollectiveWanted>,
+    ) -> Result<(), CollectiveError> {
+        self.write(self.last, Some(&Told::SetCollective(owner.to_owned(), wanted)));
+        self.core.set_collective(owner, wanted)
     }
 
     /// As [`Core::delete_slice`].
@@ -354,6 +370,7 @@ impl Told {
             Self::RemoveFrame(id) => drop(core.remove_frame(id)),
             Self::RestoreFrames(frames) => core.restore_frames(frames),
             Self::ShareSlice(owner, shared) => core.share_slice(&owner, shared),
+            Self::SetCollective(owner, wanted) => drop(core.set_collective(&owner, wanted)),
             Self::TestLink(port, test) => core.handle(Event::TestLink(port, test), now),
         }
         Ok(())

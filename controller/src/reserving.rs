@@ -75,7 +75,11 @@ impl Daemon {
         Ok(())
     }
 
-    fn permit_slice(&mut self, principal: &Principal, owner: &str) -> Result<(), ApiError> {
+    pub(crate) fn permit_slice(
+        &mut self,
+        principal: &Principal,
+        owner: &str,
+    ) -> Result<(), ApiError> {
         self.permit(principal, Permission::Launcher, "change slices")?;
         if principal.may_change(owner) {
             return Ok(());
@@ -317,7 +321,7 @@ impl Daemon {
     }
 
     /// Keeps slices as they are before somebody is told of it.
-    fn promise_slices(&mut self) -> Result<(), Failure> {
+    pub(crate) fn promise_slices(&mut self) -> Result<(), Failure> {
         self.changed_slices().into_iter().try_for_each(|change| self.state.promise(change))?;
         self.slices_version = self.core.as_deref().map(Core::slices_version);
         Ok(())
@@ -409,6 +413,7 @@ fn slice(core: &Core, status: &SliceStatus) -> Slice {
         whole: status.whole,
         foreign: status.foreign,
         shared: status.shared,
+        collective: core.collective(&status.owner).map(|it| it.wanted.kind.to_string()),
         ready: status.whole && status.foreign == 0,
     }
 }

@@ -9,8 +9,10 @@ use snin_fabric::Guid;
 use super::{Certificate, Events, Operation, operations};
 use crate::view::Policy;
 
+mod collectives;
 mod setting_aside;
 
+pub use collectives::*;
 pub use setting_aside::*;
 
 operations! {
@@ -33,6 +35,7 @@ operations! {
         ExplainSlice "slice_explain" -> SliceExplained,
         GetSliceTrees "slice_trees" -> SliceTrees,
         Reserve "request" -> Reservation,
+        SetCollective "collective" -> CollectiveSet,
         Release "release" -> Released,
         GetReservations "requests" -> Reservations,
     }

@@ -36,6 +36,9 @@ pub struct Slice {
     pub foreign: usize,
     /// Whether programs that are not the owner's run on its hosts too.
     pub shared: bool,
+    /// The collective that its hosts take part in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<String>,
     /// Whether it is whole, and its links are its own already.
     pub ready: bool,
 }
