@@ -331,3 +331,52 @@ fn a_script_that_cannot_be_followed_starts_nothing() {
     assert!(error.ends_with("script:2: `cut leaf9/1 @window 2`: no node `leaf9`\n"), "{error}");
     assert!(!run.exists());
 }
+
+/// One request has 64 hosts send as their collective says, each on links of its own: nothing is asked for a pair.
+#[test]
+fn collectives_are_one_request_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "windows 0\ncollective ring 64 33554432\ncollective alltoall 64 134217728\n\
+                collective hd 64 8388608\ncollective halo 8x8 4194304\n";
+    let script = script(folder.path(), text);
+    let mut command = snin();
+    command.args(["up", "clos:16,8,8", "--json", "--script"]).arg(script);
+    command.arg("--folder").arg(folder.path().join("run"));
+    let output = command.output().unwrap();
+    let error = said(&output);
+    let figures: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+    assert_eq!(output.status.code(), Some(0), "{figures:#}{error}");
+    let done = figures["collectives"].as_array().unwrap();
+    let shown = |key: &str| done.iter().map(|done| done[key].clone()).collect::<Vec<Value>>();
+    assert_eq!(shown("phases"), [1, 63, 6, 4]);
+    assert_eq!(shown("queue_pairs"), [1, 63, 6, 4]);
+    assert_eq!(shown("complete"), [true; 4]);
+    assert_eq!(shown("trees"), [8; 4]);
+    let counters = &figures["controller"]["counters"];
+    assert_eq!((&counters["granted"], &figures["owners"]["clashes"]), (&0.into(), &0.into()));
+    // Every byte that the kinds send has arrived.
+    let sent: u64 = done.iter().map(|done| done["sent"].as_u64().unwrap() * 64).sum();
+    let bytes = figures["messages"]["bytes"].as_u64().unwrap();
+    assert!(sent <= bytes && bytes < sent + sent / 20, "{sent} of {bytes}");
+}
+
+#[test]
+fn collectives_that_cannot_be_are_a_line() {
+    for (line, why) in [
+        ("collective ring 1 9", "a collective has at least 2 members, not 1"),
+        ("collective hd 12 9", "halving-doubling takes a power of two of members, not 12: 8 or 16"),
+        ("collective halo 0x3 9", "`0x3`: expected one to three sizes, such as 8x8 or 4x4x4"),
+        ("collective star 4 9", "`star`: ring, bidir, hd, alltoall, grid or halo is possible"),
+        ("collective ring 4", "expected windows N, collective KIND HOSTS BYTES"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let script = script(folder.path(), &format!("windows 0\n{line}\n"));
+        let mut command = snin();
+        let output = command.args(["up", "clos:4,4,2", "--script"]).arg(&script).output().unwrap();
+        let error = said(&output);
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        let begin = format!("snin: snin up: {}:2: `{line}`: {why}", script.display());
+        assert!(error.contains(&begin), "{error}");
+    }
+}

@@ -13,7 +13,7 @@ use snin_protocol::Time;
 /// Violations that are named; all are counted.
 const NAMED: usize = 10;
 /// Spans of a link that are kept, however short the horizon.
-const SPANS: usize = 4096;
+const SPANS: usize = 16_384;
 
 /// Whose a message is: one connection's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

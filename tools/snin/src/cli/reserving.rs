@@ -5,9 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use snin_protocol::Time;
+use snin_protocol::collective::{Dims, Kind};
 
 use super::controller::ControllerSocket;
 use super::some_time;
+use crate::failure::Failure;
 
 /// Links set aside for a job.
 #[derive(Subcommand, Debug)]
@@ -71,16 +73,17 @@ pub(crate) struct SliceHosts {
     pub(crate) on: Option<Vec<String>>,
 }
 
-/// Have the ports of two hosts kept for a connection; exit code 1 when there is no room, and why
+/// Have the ports of two hosts kept for a connection, or have the hosts of a slice take part in a collective; exit
+/// code 1 when there is no room, and why
 #[derive(Args, Debug)]
 pub(crate) struct RequestOf {
     /// The host that sends: its name (n1; of several adapters n1/mlx5_0), port GUID or number; with --agent the
     /// agent's own
-    #[arg(long, value_name = "HOST", required_unless_present = "agent")]
+    #[arg(long, value_name = "HOST", required_unless_present_any = ["agent", "collective"])]
     pub(crate) from: Option<String>,
     /// The host that receives
-    #[arg(long, value_name = "HOST")]
-    pub(crate) to: String,
+    #[arg(long, value_name = "HOST", required_unless_present = "collective")]
+    pub(crate) to: Option<String>,
     /// For so many time windows; 1 where --for is not given either
     #[arg(long, value_name = "N", conflicts_with = "length")]
     pub(crate) windows: Option<u64>,
@@ -94,9 +97,74 @@ pub(crate) struct RequestOf {
     #[arg(long, value_name = "NAME")]
     pub(crate) owner: Option<String>,
     #[command(flatten)]
+    pub(crate) collective: CollectiveOf,
+    #[command(flatten)]
     pub(crate) agent: ByAgent,
     #[command(flatten)]
     pub(crate) socket: ControllerSocket,
+}
+
+/// What the hosts of a slice do together.
+#[derive(Args, Debug)]
+pub(crate) struct CollectiveOf {
+    /// What the hosts of --slice do together, in the order of its hosts, until `snin release --slice`
+    #[arg(long, value_enum, value_name = "KIND", requires = "slice")]
+    #[arg(conflicts_with_all = ["from", "to", "windows", "at", "length", "owner", "agent"])]
+    pub(crate) collective: Option<CollectiveKind>,
+    /// Whose slice
+    #[arg(long, value_name = "OWNER", requires = "collective")]
+    pub(crate) slice: Option<String>,
+    /// Of a grid or halo: how many hosts in each dimension, such as 8x8
+    #[arg(long, value_name = "AxB", requires = "collective")]
+    pub(crate) dims: Option<Dims>,
+    /// How long each phase lasts; by default what it takes for --bytes
+    #[arg(long, value_name = "TIME", value_parser = some_time, requires = "collective")]
+    pub(crate) slot: Option<Time>,
+    /// The bytes of its own that each member has: the least time for them is said
+    #[arg(long, value_name = "N", requires = "collective")]
+    pub(crate) bytes: Option<u64>,
+    /// Only say what it would be, or why it would not
+    #[arg(long, requires = "collective")]
+    pub(crate) explain: bool,
+}
+
+/// Who sends to whom in a collective.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum CollectiveKind {
+    /// Each to the next
+    Ring,
+    /// Each to the next, and to the previous, in turns
+    Bidir,
+    /// Halving and doubling: to those whose place differs in one bit
+    Hd,
+    /// Each to every other one, in turns
+    Alltoall,
+    /// Each to its neighbours in --dims
+    Grid,
+    /// As grid, with the ends of each dimension as neighbours
+    Halo,
+}
+
+impl CollectiveOf {
+    /// The kind with its dimensions.
+    pub(crate) fn kind(&self) -> Result<Option<Kind>, Failure> {
+        let Some(kind) = self.collective else { return Ok(None) };
+        let wrong = |what: String| Failure::Content { name: "--dims".to_owned(), what };
+        let missing = " missing: how many hosts in each dimension, such as 8x8";
+        let dims = || self.dims.ok_or_else(|| wrong(missing.to_owned()));
+        let kind = match kind {
+            CollectiveKind::Ring => Kind::Ring,
+            CollectiveKind::Bidir => Kind::BidirectionalRing,
+            CollectiveKind::Hd => Kind::HalvingDoubling,
+            CollectiveKind::Alltoall => Kind::AllToAll,
+            CollectiveKind::Grid => Kind::Grid(dims()?),
+            CollectiveKind::Halo => Kind::Halo(dims()?),
+        };
+        if self.dims.is_some() && !matches!(kind, Kind::Grid(_) | Kind::Halo(_)) {
+            return Err(wrong(format!(" a grid or halo has dimensions, not {kind}")));
+        }
+        Ok(Some(kind))
+    }
 }
 
 /// A user of a host has its agent ask.
@@ -112,8 +180,11 @@ pub(crate) struct ByAgent {
 #[derive(Args, Debug)]
 pub(crate) struct ReleaseOf {
     /// Its number
-    #[arg(value_name = "ID")]
-    pub(crate) id: u64,
+    #[arg(value_name = "ID", required_unless_present = "slice")]
+    pub(crate) id: Option<u64>,
+    /// Whose slice: its collective ends, the slice stays
+    #[arg(long, value_name = "OWNER", conflicts_with_all = ["id", "agent"])]
+    pub(crate) slice: Option<String>,
     #[command(flatten)]
     pub(crate) agent: ByAgent,
     #[command(flatten)]

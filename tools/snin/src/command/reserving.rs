@@ -1,13 +1,16 @@
 //! `snin slice`, `snin request`, `snin release`: what a running controller sets aside.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use snin_daemon::control::{Connection, ControlError};
+use snin_protocol::Time;
+use snin_protocol::collective::Kind;
 use snin_protocol::operator::controller::{
-    CreateSlice, DeleteSlice, ExplainSlice, GetSlices, Release, Reservation, Reserve, ResizeSlice,
-    Slice, SliceExplained, SliceMade, Slices,
+    Collective, CollectiveSet, CreateSlice, DeleteSlice, ExplainSlice, GetSlices, Release,
+    Reservation, Reserve, ResizeSlice, SetCollective, Slice, SliceExplained, SliceMade, Slices,
 };
 use snin_protocol::operator::{Document, Operation, SCHEMA_VERSION};
 
@@ -141,9 +144,12 @@ pub(crate) fn request<W: Write>(
     asked: &RequestOf,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
+    if let Some(kind) = asked.collective.kind()? {
+        return collective(asked, kind, out);
+    }
     let operation = Reserve {
         from: asked.from.clone(),
-        to: asked.to.clone(),
+        to: asked.to.clone().unwrap_or_default(),
         windows: asked.windows,
         at_ns: asked.at,
         for_ns: asked.length.map(|length| length.nanos()),
@@ -158,11 +164,66 @@ pub(crate) fn release<W: Write>(
     asked: &ReleaseOf,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let document = ask_by(&asked.agent, &asked.socket, &Release { id: asked.id })?;
+    if let Some(owner) = &asked.slice {
+        let ended = SetCollective { owner: owner.clone(), ..SetCollective::default() };
+        show(&asked.socket, &ended, out, |_, out| {
+            out.line(format!("{owner}: its hosts take part in no collective"))
+        })?;
+        return Ok(Verdict::Well);
+    }
+    let id = asked.id.unwrap_or_default();
+    let document = ask_by(&asked.agent, &asked.socket, &Release { id })?;
     out.answer(document, &asked.socket.format, |released, out| {
         out.line(format!("request {} is given back", released.id))
     })?;
     Ok(Verdict::Well)
+}
+
+/// Has the hosts of a slice take part in a collective.
+fn collective<W: Write>(
+    asked: &RequestOf,
+    kind: Kind,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let of = &asked.collective;
+    let owner = of.slice.clone().unwrap_or_default();
+    let operation = SetCollective {
+        owner: owner.clone(),
+        kind: Some(kind),
+        slot_ns: of.slot.map(|slot| slot.nanos()),
+        bytes: of.bytes,
+        explain: of.explain,
+    };
+    let answered = Answered::of(asked.socket.ask(&operation))?;
+    let print = |set: &CollectiveSet| {
+        let said = set.collective.as_ref().map(of_collective);
+        format!("{}: {}", set.owner, said.unwrap_or_else(|| "no collective yet".to_owned()))
+    };
+    report(&asked.socket, &answered, &format!("no {kind} for {owner}"), print, out)
+}
+
+/// A collective in a line.
+fn of_collective(it: &Collective) -> String {
+    let nanos = |nanos: u64| Time(nanos).to_string();
+    let trees: BTreeSet<u16> = it.trees.iter().copied().collect();
+    let (hosts, count) = (it.members.len(), trees.len());
+    let phases = match (it.slot_ns, it.guard_ns) {
+        (Some(slot), Some(guard)) => {
+            format!("{} phases of {}, {} of it guard", it.phases, nanos(slot), nanos(guard))
+        }
+        _ => "one phase".to_owned(),
+    };
+    let least = match (it.least_ns, it.line_rate_ns) {
+        (Some(least), Some(line)) => {
+            format!("; at least {}, at line rate {}", nanos(least), nanos(line))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{} of {hosts} hosts on {count} trees: {phases}; {} links with at most {} member at a time, {} queue \
+         pairs a host{least}; {} of {hosts} granted",
+        it.kind, it.links, it.max_link_load, it.queue_pairs, it.granted
+    )
 }
 
 /// A request in a line.

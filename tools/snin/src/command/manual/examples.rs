@@ -192,6 +192,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("snin-slice-explain", "snin slice explain --hosts 64", "Whether 64 hosts would get one."),
     (
         "snin-request",
+        "snin request --collective alltoall --slice slurm/4711 --bytes 1073741824",
+        "The hosts of the job's slice send to each other in turns, each on links of its own, until `snin release --slice`.",
+    ),
+    (
+        "snin-request",
         "snin request --from node3 --to node7 --windows 4",
         "The next four windows are for what node3 sends to node7.",
     ),

@@ -21,6 +21,7 @@ use snin_protocol::operator::manager::{
 
 use super::UpError;
 use super::children::Children;
+use super::collective;
 use super::controllers::{Controllers, Failover, Lost};
 use super::folder::Folder;
 use super::script::{Act, Script};
@@ -28,11 +29,11 @@ use crate::failure::Failure;
 use crate::output::{Output, Progress};
 
 /// How long a permutation may take, however many windows that is.
-const LONGEST: Duration = Duration::from_secs(60);
+pub(super) const LONGEST: Duration = Duration::from_secs(60);
 /// What a port that comes back has to pass.
 const QUICK: &str = "[tests]\nquality_ms = 100\nquality_mads = 20\n\n";
 /// How often agents are asked whether all is sent.
-const ASK: Duration = Duration::from_millis(5);
+pub(super) const ASK: Duration = Duration::from_millis(5);
 
 /// What came of it.
 #[derive(Serialize, Default)]
@@ -55,6 +56,8 @@ pub(super) struct Driven {
     /// From a connection's being asked for until its last message had arrived.
     pub(super) median_ms: f64,
     pub(super) p99_ms: f64,
+    /// What hosts did together, one after the other.
+    pub(super) collectives: Vec<collective::Done>,
     /// The events, a line each.
     pub(super) events: Vec<String>,
     pub(super) kills: u32,
@@ -82,8 +85,9 @@ impl Phase {
 
 impl Driven {
     /// Everything that was asked for was granted and sent.
-    pub(super) const fn is_complete(&self) -> bool {
-        let all = self.refused == 0 && self.done == self.connections;
+    pub(super) fn is_complete(&self) -> bool {
+        let all = self.collectives.iter().all(|done| done.complete);
+        let all = all && self.refused == 0 && self.done == self.connections;
         all && self.incomplete == 0 && self.unphased == 0
     }
 
@@ -101,6 +105,10 @@ impl Driven {
         window_ms: f64,
         out: &mut Output<W>,
     ) -> Result<(), Failure> {
+        self.collectives.iter().try_for_each(|done| done.describe(out))?;
+        if self.windows == 0 {
+            return Ok(());
+        }
         out.line(format_args!(
             "{} permutations, windows of {window_ms} ms: {} connections, {} granted and sent, \
              {} refused, {} not in time",
@@ -127,9 +135,9 @@ impl Driven {
 
 /// Sum of what all agents count.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Sum {
+pub(super) struct Sum {
     open: u64,
-    done: u64,
+    pub(super) done: u64,
     refused: u64,
 }
 
@@ -141,6 +149,8 @@ pub(super) struct Run<'a> {
     pub(super) window: Duration,
     /// Of a connection, where the script does not say.
     pub(super) bytes: u64,
+    /// What every port sends, in bit/s.
+    pub(super) rate: u64,
 }
 
 /// Follows the script.
@@ -150,11 +160,17 @@ pub(super) fn run(
     children: &mut Children,
     controllers: &mut Controllers,
 ) -> Result<Driven, UpError> {
-    let Run { folder, ports, window, bytes } = *run;
+    let Run { folder, ports, window, bytes, .. } = *run;
     let mut driven = Driven { windows: script.windows, ..Driven::default() };
     let mut random = ChaCha8Rng::seed_from_u64(script.seed);
     let mut took = Vec::with_capacity(script.windows as usize);
     let progress = Progress::new();
+    for (number, together) in script.collectives.iter().enumerate() {
+        progress.step(format!("{together}"));
+        let done = collective::run(number, together, run, children, controllers)?;
+        driven.collectives.push(done);
+    }
+    let first = sum(folder, children)?;
     let bytes = if script.bytes > 0 { script.bytes } else { bytes / u64::from(script.messages) };
     for number in 1..=script.windows {
         progress.step(format!("window {number} of {}", script.windows));
@@ -206,7 +222,7 @@ pub(super) fn run(
     }
     driven.unphased = driven.phases.len() as u32;
     let last = sum(folder, children)?;
-    (driven.done, driven.refused) = (last.done, last.refused);
+    (driven.done, driven.refused) = (last.done - first.done, last.refused - first.refused);
     took.sort_by(f64::total_cmp);
     driven.windows_median = took.get(took.len() / 2).copied().unwrap_or(0.0);
     driven.windows_most = took.last().copied().unwrap_or(0.0);
@@ -352,7 +368,7 @@ fn ask_manager<O: Operation>(children: &mut Children, operation: &O) -> Result<O
     said.map_err(|why| UpError::Script(format!("{}: {why}", O::COMMAND)))
 }
 
-fn ask<O: Operation>(
+pub(super) fn ask<O: Operation>(
     children: &mut Children,
     process: usize,
     operation: &O,
@@ -364,7 +380,7 @@ fn ask<O: Operation>(
     })
 }
 
-fn sum(folder: &Folder, children: &mut Children) -> Result<Sum, UpError> {
+pub(super) fn sum(folder: &Folder, children: &mut Children) -> Result<Sum, UpError> {
     let mut sum = Sum::default();
     for process in 0..folder.agents() {
         let Transfers { open, done, refused, .. } = ask(children, process, &GetTransfers {})?;

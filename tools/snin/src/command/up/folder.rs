@@ -126,12 +126,16 @@ impl Folder {
             self.put(&format!("{name}.toml"), &controller)?;
         }
         let called = toml_text(&sessions.controllers.join(","));
+        // A host may send to every other one at a time.
+        let hosts: usize = self.agents.iter().map(Vec::len).sum();
+        let (flows, pairs) = (hosts.clamp(16, 128), hosts.clamp(64, 192));
         for (number, ports) in self.agents.iter().enumerate() {
             let ports: Vec<String> =
                 ports.iter().map(|port| toml_text(&port.to_string())).collect();
             let agents = format!(
                 "software_port = {}\nguids = [{}]\ncontroller = {}\ncontrol_socket = {}\n\
-                 acknowledgement_us = {latency}\nstall_ms = 5000\nsilence_ms = 2000\n{}",
+                 acknowledgement_us = {latency}\nflows = {flows}\npairs = {pairs}\n\
+                 stall_ms = 5000\nsilence_ms = 2000\n{}",
                 toml_text(&self.fabric),
                 ports.join(", "),
                 called,

@@ -2,6 +2,7 @@
 //! with a script, permutations of traffic while things happen to it.
 
 mod children;
+mod collective;
 mod controllers;
 mod drive;
 mod environment;
@@ -156,7 +157,13 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
             // A quarter of what a port sends in a window.
             let quarter = args.rate / 8 * args.window.nanos() / 1_000_000_000 / 4;
             let bytes = quarter.min(MOST_BYTES);
-            let run = Run { folder: &folder, ports: &ports, window, bytes: bytes.max(64) };
+            let run = Run {
+                folder: &folder,
+                ports: &ports,
+                window,
+                bytes: bytes.max(64),
+                rate: args.rate,
+            };
             let driven = drive::run(script, &run, &mut children, &mut controllers)?;
             return Ok(Some((up, driven)));
         }

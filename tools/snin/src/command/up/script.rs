@@ -12,11 +12,19 @@
 //! phase-out spine2 @window 45
 //! phase-in spine2 @window 50
 //! ```
+//!
+//! Collectives come first, one after the other: `collective ring 64 4194304`, the kinds of `snin request
+//! --collective`, of a grid or halo with its dimensions in place of the hosts; then the bytes that each host has
+//! of its own.
+
+use std::fmt::{self, Display};
 
 use snin_emulator::{Fault, place};
 use snin_fabric::Topology;
+use snin_protocol::collective::{Dims, Kind};
 
-const FORM: &str = "expected windows N, seed N, messages N, bytes N, kill, stop or continue controller @window N, \
+const FORM: &str = "expected windows N, collective KIND HOSTS BYTES, seed N, messages N, bytes N, \
+                    kill, stop or continue controller @window N, \
                     phase-out or phase-in SWITCH @window N, or a fault such as cut leaf1/3 @window N";
 
 /// What happens.
@@ -36,6 +44,45 @@ pub(super) enum Act {
     PhaseIn(String),
 }
 
+/// What hosts do together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Together {
+    pub(super) kind: Kind,
+    pub(super) hosts: u32,
+    /// Of its own that each has.
+    pub(super) bytes: u64,
+}
+
+impl Together {
+    fn parse(words: &[&str]) -> Result<Self, String> {
+        let [kind, hosts, bytes] = words else { return Err(FORM.to_owned()) };
+        let count = || hosts.parse().map_err(|_| format!("`{hosts}` is no number of hosts"));
+        let dims = || hosts.parse::<Dims>();
+        let (kind, hosts) = match *kind {
+            "ring" => (Kind::Ring, count()?),
+            "bidir" => (Kind::BidirectionalRing, count()?),
+            "hd" => (Kind::HalvingDoubling, count()?),
+            "alltoall" => (Kind::AllToAll, count()?),
+            "grid" => (Kind::Grid(dims()?), dims()?.members()),
+            "halo" => (Kind::Halo(dims()?), dims()?.members()),
+            _ => {
+                return Err(format!(
+                    "`{kind}`: ring, bidir, hd, alltoall, grid or halo is possible"
+                ));
+            }
+        };
+        let bytes = bytes.parse().map_err(|_| format!("`{bytes}` is no number of bytes"))?;
+        kind.phases(hosts).map_err(|error| error.to_string())?;
+        Ok(Self { kind, hosts, bytes })
+    }
+}
+
+impl Display for Together {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} hosts", self.kind, self.hosts)
+    }
+}
+
 /// See the module's documentation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Script {
@@ -45,6 +92,8 @@ pub(super) struct Script {
     pub(super) messages: u32,
     /// Bytes of each; 0: a quarter of what a window carries, together.
     pub(super) bytes: u64,
+    /// What hosts do together, one after the other, before the windows.
+    pub(super) collectives: Vec<Together>,
     /// With the windows, counted from 1, in their order.
     pub(super) acts: Vec<(u32, Act)>,
 }
@@ -57,7 +106,14 @@ impl Script {
         topology: &Topology,
         controllers: u8,
     ) -> Result<Self, String> {
-        let mut script = Self { windows: 60, seed: 1, messages: 4, bytes: 0, acts: Vec::new() };
+        let mut script = Self {
+            windows: 60,
+            seed: 1,
+            messages: 4,
+            bytes: 0,
+            collectives: Vec::new(),
+            acts: Vec::new(),
+        };
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {
@@ -106,11 +162,15 @@ impl Script {
             self.acts.push((window, act));
             return Ok(());
         }
+        if let ["collective", words @ ..] = line.split_whitespace().collect::<Vec<_>>().as_slice() {
+            self.collectives.push(Together::parse(words)?);
+            return Ok(());
+        }
         let (key, value) = line.split_once(' ').ok_or_else(form)?;
         let value: u64 = value.trim().parse().map_err(|_| form())?;
         let small = || u32::try_from(value).ok().filter(|&n| n > 0).ok_or_else(form);
         match key {
-            "windows" => self.windows = small()?,
+            "windows" => self.windows = u32::try_from(value).map_err(|_| form())?,
             "seed" => self.seed = value,
             "messages" => self.messages = small()?,
             "bytes" => self.bytes = value,
