@@ -165,7 +165,7 @@ impl Kind {
             Self::Grid(dims) | Self::Halo(dims) => {
                 let (size, step) = dims.lines().nth(phase as usize / 2)?;
                 let at = place / step % size;
-                let up = phase % 2 == 0;
+                let up = phase.is_multiple_of(2);
                 let to = if up { (at + 1) % size } else { (at + size - 1) % size };
                 let wraps = if up { to < at } else { to > at };
                 let stays = matches!(self, Self::Grid(_)) && wraps;

@@ -182,6 +182,9 @@ mod tests {
     use snin_controller_core::window::{SliceHosts, TreeName};
     use snin_daemon::shared::Embedded;
 
+    use snin_controller_core::window::CollectiveWanted;
+    use snin_protocol::collective::Kind;
+
     use super::*;
 
     #[test]
@@ -196,6 +199,7 @@ mod tests {
             leaf: vec![(Guid(7), tree)],
             pod: Vec::new(),
             shared: false,
+            collective: Some(CollectiveWanted { kind: Kind::Ring, slot: Time::millis(1) }),
         };
         let frame = Frame {
             owner: "user/1000".to_owned(),

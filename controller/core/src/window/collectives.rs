@@ -290,8 +290,8 @@ impl Core {
         for part in &active.plan.members {
             let Some(agent) = self.agents.get(&part.port) else { continue };
             let holder = Holder { port: part.port, session: agent.session };
-            let of_port = self.ledger.of_port(part.port);
-            let own = of_port.filter(|(_, claim)| claim.owner == active.owner).next();
+            let is_own = |(_, claim): &(ClaimId, &Claim)| claim.owner == active.owner;
+            let own = self.ledger.of_port(part.port).find(is_own);
             match own.map(|(id, claim)| (id, claim.holder, claim.until)) {
                 Some((id, known, end)) if known == holder => {
                     if end < active.until && self.ledger.extend(id, active.until) {
