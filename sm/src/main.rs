@@ -91,6 +91,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         unmade = Some(failure);
     }
     config.partitions = partition_file::read(settings.partition_config_file.as_deref())?;
+    config.qos_policy = partition_file::qos_policy(settings.qos_policy_file.as_deref())?;
     let choices = cli.choices(settings);
     config.ports = u8::try_from(choices.len()).unwrap_or(u8::MAX);
     if matches!(choices[..], [Choice::Ibsim { .. }, ..]) {
@@ -128,7 +129,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     }
     let daemon = Daemon::new(clock, manager, storage, ports, outlets)?;
     let mut daemon = daemon.recorded(tape);
-    daemon.read_partitions(settings.partition_config_file.clone());
+    daemon.read_again(settings.partition_config_file.clone(), settings.qos_policy_file.clone());
     daemon.configure(settings)?;
     if !cli.once {
         daemon.run()?;

@@ -8,6 +8,7 @@ use snin_protocol::Time;
 use crate::error::ConfigError;
 use crate::keys::KeyPolicy;
 use crate::partitions::Partitions;
+use crate::qos_policy::QosPolicy;
 
 /// In which direction a switch checks the partitions of packets, at a port that faces an end port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +81,9 @@ pub struct Config {
     pub former_m_keys: Vec<u64>,
     /// Which ports are members of which partitions.
     pub partitions: Partitions,
+    /// What paths are answered with besides their addresses.
+    #[serde(default)]
+    pub qos_policy: QosPolicy,
     /// What switches check at their ports that face end ports.
     pub enforce: Enforce,
     /// Whether a port may have the full and the limited key of a partition.
@@ -191,6 +195,7 @@ impl Default for Config {
             m_key_lease_s: 0,
             former_m_keys: Vec::new(),
             partitions: Partitions::default(),
+            qos_policy: QosPolicy::default(),
             enforce: Enforce::Both,
             both_keys: false,
             granted_sl: 0,

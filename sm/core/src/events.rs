@@ -15,6 +15,7 @@ use crate::mirror::{MirrorEvent, MirrorOutput};
 use crate::multicast::Groups;
 use crate::partitions::Partitions;
 use crate::planning::{Computed, Job};
+use crate::qos_policy::QosPolicy;
 use crate::report::Report;
 use crate::saved::Saved;
 use crate::view::FabricView;
@@ -66,6 +67,8 @@ pub enum Event<'a> {
     RotateKeys,
     /// The operator has other partitions from now on.
     Partitions(Box<Partitions>),
+    /// Paths are answered by another policy from now on.
+    QosPolicy(Box<QosPolicy>),
     /// Whether there is no room for answers of administration: then they wait, and where too many do, requests
     /// are not answered.
     Crowded(bool),

@@ -140,15 +140,19 @@ pub(crate) struct Node {
     pub(crate) touched: bool,
 }
 
+/// What a node is.
+pub(crate) const fn kind(node_type: NodeType) -> NodeKind {
+    match node_type {
+        NodeType::Switch => NodeKind::Switch,
+        NodeType::Router => NodeKind::Router,
+        _ => NodeKind::Adapter,
+    }
+}
+
 impl Node {
     fn new(info: NodeInfo) -> Self {
-        let kind = match info.node_type {
-            NodeType::Switch => NodeKind::Switch,
-            NodeType::Router => NodeKind::Router,
-            _ => NodeKind::Adapter,
-        };
         Self {
-            kind,
+            kind: kind(info.node_type),
             name: None,
             switch: None,
             keeps_life_time: false,

@@ -28,6 +28,7 @@ use crate::mastership::{Act, Mastership, Order, SM_INFO};
 use crate::mirror::Mirror;
 use crate::multicast::Groups;
 use crate::partitions::Partitions;
+use crate::qos_policy::QosPolicy;
 use crate::report::{Missing, Report};
 use crate::saved::Saved;
 use crate::sweep::Sweep;
@@ -148,6 +149,10 @@ impl Manager {
                 self.holds_answers = crowded;
                 return;
             }
+            Event::QosPolicy(policy) => {
+                self.config.qos_policy = *policy;
+                return;
+            }
             Event::Partitions(partitions) => {
                 self.config.partitions = (*partitions).clone();
                 self.sweep.handle(Event::Partitions(partitions), now);
@@ -218,6 +223,11 @@ impl Manager {
     /// Whether answers of administration wait: see [`Event::Crowded`].
     pub const fn is_crowded(&self) -> bool {
         self.holds_answers
+    }
+
+    /// What paths are answered with besides their addresses.
+    pub const fn qos_policy(&self) -> &QosPolicy {
+        &self.config.qos_policy
     }
 
     /// Which ports are members of which partitions.

@@ -283,7 +283,8 @@ impl Sweep {
             // Mastership's.
             Event::Instruct { .. } | Event::Priority(_) | Event::Mirror(_) => {}
             Event::PortChanged => {}
-            Event::Crowded(_) => {}
+            // Administration's.
+            Event::Crowded(_) | Event::QosPolicy(_) => {}
         }
         self.advance(now);
     }

@@ -54,6 +54,11 @@ fn subnet(page: &mut Page, daemon: &Daemon, status: &Status) {
         "Whether the file of partitions was refused when it was last read",
         one(status.partitions_refused.is_some()),
     );
+    page.gauge(
+        "snin_sm_qos_policy_refused",
+        "Whether the file of levels of service was refused when it was last read",
+        one(status.qos_policy_refused.is_some()),
+    );
     let faults = summary::faults(status);
     let faults = FaultKind::ALL.map(|(kind, name)| {
         let count = faults.iter().filter(|fault| fault.kind == kind).count();

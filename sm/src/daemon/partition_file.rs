@@ -1,11 +1,13 @@
-//! The file of partitions.
+//! The files of partitions and of levels of service.
 
 use std::path::Path;
 
 use snin_daemon::text;
-use snin_sm_core::Partitions;
+use snin_sm_core::{Event, Partitions, QosPolicy};
+use tracing::warn;
 
 use super::failure::Failure;
+use super::run::Daemon;
 
 /// Reads it; without a file there is the default partition alone.
 ///
@@ -18,4 +20,55 @@ pub fn read(path: Option<&Path>) -> Result<Partitions, Failure> {
         path: path.to_owned(),
         what: error.to_string(),
     })
+}
+
+/// Reads the file of levels of service; without a file there are none.
+///
+/// # Errors
+/// When it cannot be read, or a line of it means nothing.
+pub fn qos_policy(path: Option<&Path>) -> Result<QosPolicy, Failure> {
+    let Some(path) = path else { return Ok(QosPolicy::default()) };
+    let text = text::read(path).map_err(Failure::text(path))?;
+    text.parse().map_err(|error: snin_sm_core::qos_policy::BadPolicy| Failure::Content {
+        path: path.to_owned(),
+        what: error.to_string(),
+    })
+}
+
+impl Daemon {
+    /// Reads the file of levels of service again. With one that is wrong they stay as they are.
+    fn read_qos_policy(&mut self) -> Result<(), Failure> {
+        self.told.qos_policy_refused = None;
+        match qos_policy(self.qos_policy_file.as_deref()) {
+            Ok(policy) if policy != *self.manager.qos_policy() => {
+                self.feed(Event::QosPolicy(Box::new(policy)))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => {
+                warn!("the QoS policy stays as it is: {error}");
+                self.told.qos_policy_refused = Some(error.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the files of partitions and of levels of service again, and looks at the whole fabric. With a file
+    /// that is wrong partitions stay as they are.
+    pub(super) fn look_again(&mut self) -> Result<(), Failure> {
+        self.read_qos_policy()?;
+        match read(self.partition_file.as_deref()) {
+            Ok(partitions) if partitions != *self.manager.partitions() => {
+                self.told.partitions_refused = None;
+                return self.feed(Event::Partitions(Box::new(partitions)));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                warn!("partitions stay as they are: {error}");
+                self.told.partitions_refused = Some(error.to_string());
+                return self.feed(Event::Resweep);
+            }
+        }
+        self.told.partitions_refused = None;
+        self.feed(Event::Resweep)
+    }
 }

@@ -87,6 +87,7 @@ enum Told {
     Priority(u8),
     /// The text is as in a file.
     Partitions(String),
+    QosPolicy(String),
     Crowded(bool),
     Health(Guid),
     LinkTested(u32, Option<u32>),
@@ -228,6 +229,7 @@ impl Told {
             Event::Instruct { to, control } => Self::Instruct { to, control: control.modifier() },
             Event::Priority(priority) => Self::Priority(priority),
             Event::Partitions(ref partitions) => Self::Partitions(partitions.to_string()),
+            Event::QosPolicy(ref policy) => Self::QosPolicy(policy.to_string()),
             Event::Crowded(crowded) => Self::Crowded(crowded),
             Event::Health(node) => Self::Health(node),
             Event::LinkTested { number, arrived } => Self::LinkTested(number, arrived),
@@ -426,6 +428,9 @@ impl Told {
                 manager.handle(Event::Instruct { to, control }, now);
             }
             Self::Priority(priority) => manager.handle(Event::Priority(priority), now),
+            Self::QosPolicy(text) => {
+                manager.handle(Event::QosPolicy(Box::new(text.parse().ok()?)), now);
+            }
             Self::Partitions(text) => {
                 manager.handle(Event::Partitions(Box::new(text.parse().ok()?)), now);
             }

@@ -155,10 +155,17 @@ impl Daemon {
         self.writes()?;
         self.waiting.push(client);
         self.look_again()?;
-        let Some(why) = self.told.partitions_refused.clone() else { return Ok(Answer::Later) };
+        let partitions = self.told.partitions_refused.iter();
+        let partitions = partitions.map(|why| format!("partitions are as they were before: {why}"));
+        let policy = self.told.qos_policy_refused.iter();
+        let policy = policy.map(|why| format!("the QoS policy is as it was before: {why}"));
+        let refused: Vec<String> = partitions.chain(policy).collect();
+        if refused.is_empty() {
+            return Ok(Answer::Later);
+        }
         // The sweep runs; who asked for it learns what it was not done for.
         self.waiting.retain(|waits| *waits != client);
-        Err(format!("partitions are as they were before: {why}").into())
+        Err(refused.join("; ").into())
     }
 
     /// The client hears when every port has its new key.

@@ -13,7 +13,6 @@ use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_protocol::operator::manager::Status;
 use snin_protocol::view::{PortTest, PortTested};
-use tracing::warn;
 
 use super::applying::Versions;
 use super::consenting::Consenting;
@@ -21,7 +20,6 @@ use super::demultiplexer::{self, Demultiplexer, Sorted};
 use super::failure::Failure;
 use super::faults::Faults;
 use super::outlets::Outlets;
-use super::partition_file;
 use super::reading::Reading;
 use super::recording::Tape;
 use super::storage::Storage;
@@ -89,8 +87,9 @@ pub struct Daemon {
     pub(super) instructions: Vec<(Guid, Control, Client)>,
     /// Tests of links of which no controller could be told.
     untested: Vec<u32>,
-    /// The file of partitions.
+    /// The file of partitions, and that of levels of service.
     pub(super) partition_file: Option<PathBuf>,
+    pub(super) qos_policy_file: Option<PathBuf>,
     tape: Tape,
     /// What computes.
     worker: Worker<Job, Computed>,
@@ -139,6 +138,7 @@ impl Daemon {
             instructions: Vec::new(),
             untested: Vec::new(),
             partition_file: None,
+            qos_policy_file: None,
             tape: Tape::none(),
             worker: Worker::start("compute", COMPUTATIONS, |job: Job| Some(job.run()))
                 .map_err(Failure::system("a thread"))?,
@@ -159,9 +159,9 @@ impl Daemon {
         Self { tape, ..self }
     }
 
-    /// Where partitions are read again from.
-    pub fn read_partitions(&mut self, file: Option<PathBuf>) {
-        self.partition_file = file;
+    /// Where partitions and levels of service are read again from.
+    pub fn read_again(&mut self, partitions: Option<PathBuf>, qos_policy: Option<PathBuf>) {
+        (self.partition_file, self.qos_policy_file) = (partitions, qos_policy);
     }
 
     /// Brings the subnet up, until nothing more is to be done or a signal comes.
@@ -265,25 +265,6 @@ impl Daemon {
             }
         }
         Ok(end)
-    }
-
-    /// Reads the file of partitions again, and looks at the whole fabric. With a file that is wrong partitions
-    /// stay as they are.
-    pub(super) fn look_again(&mut self) -> Result<(), Failure> {
-        match partition_file::read(self.partition_file.as_deref()) {
-            Ok(partitions) if partitions != *self.manager.partitions() => {
-                self.told.partitions_refused = None;
-                return self.feed(Event::Partitions(Box::new(partitions)));
-            }
-            Ok(_) => {}
-            Err(error) => {
-                warn!("partitions stay as they are: {error}");
-                self.told.partitions_refused = Some(error.to_string());
-                return self.feed(Event::Resweep);
-            }
-        }
-        self.told.partitions_refused = None;
-        self.feed(Event::Resweep)
     }
 
     /// Tells the core of an event, and does what that leads to.

@@ -73,6 +73,10 @@ snin_daemon::settings! {
         /// partitions.conf. Unset: every port is a full member of the default partition. SIGHUP and
         /// "snin sm sweep" read it again.
         partition_config_file: Option<PathBuf> = None,
+        /// The file of levels of service, in the format of OpenSM's qos-policy.conf: what queries for paths are
+        /// answered with. What is granted keeps its service level. Unset: none. SIGHUP and "snin sm sweep" read
+        /// it again.
+        qos_policy_file: Option<PathBuf> = None,
         /// In which direction switches check P_Keys at the ports that face hosts, where a file keeps any apart:
         /// both, in, out or off.
         part_enforce: Enforce = Enforce::Both,
@@ -325,6 +329,7 @@ impl Settings {
             former_m_keys: self.former_m_keys.iter().map(|key| key.0).collect(),
             // Read from the file afterwards.
             partitions: Config::default().partitions,
+            qos_policy: Config::default().qos_policy,
             enforce: self.part_enforce,
             both_keys: self.allow_both_pkeys,
             granted_sl: if self.policy == Policy::Off.name() { 0 } else { self.granted_sl },

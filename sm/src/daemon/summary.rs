@@ -131,6 +131,7 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
             && gone.is_empty()
             && slow.is_empty()
             && told.partitions_refused.is_none()
+            && told.qos_policy_refused.is_none()
             && told.trouble.is_none()
             && not_stored.is_none()
             && !certificate.as_ref().is_some_and(|it| it.is_over),
@@ -146,6 +147,7 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
         gone: gone.iter().map(ToString::to_string).collect(),
         slow: slow.iter().map(ToString::to_string).collect(),
         partitions_refused: told.partitions_refused.clone(),
+        qos_policy_refused: told.qos_policy_refused.clone(),
         managers: told.managers.clone(),
         trouble: told.trouble.clone(),
         not_stored,
@@ -191,6 +193,8 @@ pub struct Told {
     pub missing: Vec<String>,
     /// Why the file of partitions was not taken.
     pub partitions_refused: Option<String>,
+    /// Why the file of levels of service was not taken.
+    pub qos_policy_refused: Option<String>,
     /// Other managers, and what they are.
     pub managers: BTreeMap<String, String>,
     /// Why there are no tables.
@@ -210,6 +214,9 @@ pub fn faults(status: &Status) -> Vec<Fault> {
     let slow = status.slow.iter().map(|what| (FaultKind::Slow, what.clone()));
     let refused = status.partitions_refused.iter();
     let refused = refused.map(|why| (FaultKind::Refused, format!("partitions as before: {why}")));
+    let policy = status.qos_policy_refused.iter();
+    let policy = policy.map(|why| (FaultKind::Refused, format!("QoS policy as before: {why}")));
+    let refused = refused.chain(policy);
     let storage = status.not_stored.iter();
     let storage =
         storage.map(|why| (FaultKind::Storage, format!("the state is not stored: {why}")));
@@ -297,6 +304,9 @@ pub fn text(status: &Status) -> String {
     if let Some(why) = &status.partitions_refused {
         line(format!("partitions are as they were before: {why}"));
     }
+    if let Some(why) = &status.qos_policy_refused {
+        line(format!("the QoS policy is as it was before: {why}"));
+    }
     if let Some(why) = &status.not_stored {
         line(format!("the state is not stored: {why}"));
     }
@@ -335,6 +345,7 @@ mod tests {
             gone: Vec::new(),
             slow: Vec::new(),
             partitions_refused: None,
+            qos_policy_refused: None,
             managers: BTreeMap::new(),
             trouble: None,
             not_stored: None,

@@ -13,6 +13,7 @@ mod joined;
 mod judged;
 mod kept;
 mod lanes;
+mod levels;
 mod migrating;
 mod multicast;
 mod odd;

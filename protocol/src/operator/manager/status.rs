@@ -38,6 +38,9 @@ pub struct Status {
     pub slow: Vec<String>,
     /// Why the file of partitions was not taken when it was last read.
     pub partitions_refused: Option<String>,
+    /// Why the file of levels of service was not taken.
+    #[serde(default)]
+    pub qos_policy_refused: Option<String>,
     /// Other managers, by `node/port`, and what they are.
     pub managers: BTreeMap<String, String>,
     /// Why there is no subnet, where the core said why.

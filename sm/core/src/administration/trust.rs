@@ -62,15 +62,21 @@ fn meets(key: PKey, others: &[PKey]) -> bool {
     others.iter().any(joins)
 }
 
-/// Whether two ports may talk, and in which partition: the first's key, in the order of its table; the
-/// default one where nothing is known.
-pub(super) fn common(a: &Port, b: &Port, wanted: Option<PKey>) -> Option<PKey> {
+/// Whether two ports may talk, and in which of the partitions that are allowed: the first's key, in the order of
+/// its table; the default one where nothing is known.
+pub(super) fn common(
+    a: &Port,
+    b: &Port,
+    wanted: Option<PKey>,
+    allowed: impl Fn(PKey) -> bool,
+) -> Option<PKey> {
     let (own, other): (Vec<_>, Vec<_>) = (a.partitions().collect(), b.partitions().collect());
     if own.is_empty() || other.is_empty() {
-        return Some(wanted.unwrap_or(PKey::DEFAULT));
+        return Some(wanted.unwrap_or(PKey::DEFAULT)).filter(|&key| allowed(key));
     }
     let fits = |key: &&PKey| {
-        wanted.is_none_or(|wanted| wanted.base() == key.base()) && meets(**key, &other)
+        let is_wanted = wanted.is_none_or(|wanted| wanted.base() == key.base());
+        is_wanted && allowed(**key) && meets(**key, &other)
     };
     own.iter().find(fits).copied()
 }

@@ -324,7 +324,7 @@ pub(super) const OPTIONS: &[OpenSmOption] = &[
         "qos_policy_file",
         "/etc/opensm/qos-policy.conf",
         Text,
-        No("service levels of paths are those of partitions and of what is granted"),
+        Instead("qos_policy_file in sm.toml, where qos is TRUE and the file is there"),
     ),
     opt(
         "suppress_sl2vl_mad_status_errors",

@@ -59,6 +59,7 @@ fn describe<W: Write>(status: &Status, out: &mut Output<W>) -> Result<(), Failur
     for (what, why) in [
         ("trouble", &status.trouble),
         ("partitions are as they were before", &status.partitions_refused),
+        ("the QoS policy is as it was before", &status.qos_policy_refused),
         ("the state is not stored", &status.not_stored),
     ] {
         if let Some(why) = why {

@@ -2,11 +2,12 @@
 
 use snin_fabric::Lid;
 use snin_mad::sa::{PathRecord, SaStatus, Selector};
-use snin_mad::{Gid, GidPrefix, Hex8, Hex32, Status};
+use snin_mad::{Gid, GidPrefix, Hex8, Hex32, PKey, Status};
 
 use super::super::{rates, trust};
 use super::{Wanted, Width, Wish, World, bit, choice, route};
-use crate::database::{Place, Port};
+use crate::database::{Nodes, Place, Port};
+use crate::qos_policy::{Asked, Level, Subject};
 
 /// The prefix of every subnet's own GIDs (IBA 4.1.1).
 const LINK_LOCAL: GidPrefix = GidPrefix(0xFE80_0000_0000_0000);
@@ -81,8 +82,12 @@ pub(super) fn between(
     most: usize,
     world: &World<'_>,
 ) -> Vec<PathRecord> {
-    let key = wanted.mask.has(bit::P_KEY).then_some(wanted.path.p_key);
-    let Some(key) = trust::common(from.port, to.port, key) else { return Vec::new() };
+    let asked = wanted.asked();
+    let service = service(from, to, &asked, world);
+    let allowed = |key: PKey| service.is_none_or(|service| service.allows(key));
+    let Some(key) = trust::common(from.port, to.port, asked.key, allowed) else {
+        return Vec::new();
+    };
     if !from.port.is_active() && from.place != to.place {
         return Vec::new();
     }
@@ -99,8 +104,16 @@ pub(super) fn between(
             route::width(from.place, destination, world)
         };
         let Some(width) = width else { continue };
-        let Some(fits) = fit(wanted, width, own, world) else { continue };
-        let level = choice::level(from.at(), to.at(), destination, world);
+        let granted = choice::level(from.at(), to.at(), destination, world);
+        let service = service.filter(|_| granted == 0);
+        let width = service.map_or(width, |service| width.within(service));
+        let lifetime = service.and_then(|service| service.packet_life);
+        let lifetime = lifetime.unwrap_or(world.config.packet_lifetime);
+        let Some(fits) = fit(wanted, width, if own { 0 } else { lifetime }) else { continue };
+        let level = service.and_then(|service| service.sl);
+        if wanted.mask.has(bit::SL) && level.is_some_and(|level| level != fits.sl) {
+            continue;
+        }
         paths.push(PathRecord {
             dgid: to.gid,
             sgid: from.gid,
@@ -109,20 +122,48 @@ pub(super) fn between(
             p_key: key,
             preference: paths.len() as u8,
             reversible: true,
-            sl: if wanted.mask.has(bit::SL) { fits.sl } else { level },
+            sl: if wanted.mask.has(bit::SL) { fits.sl } else { level.unwrap_or(granted) },
             ..fits
         });
     }
     paths
 }
 
+/// The level that the operator's policy gives a path.
+fn service<'a>(
+    from: &Endpoint<'_>,
+    to: &Endpoint<'_>,
+    asked: &Asked,
+    world: &'a World<'_>,
+) -> Option<&'a Level> {
+    let policy = &world.config.qos_policy;
+    if policy.is_empty() {
+        return None;
+    }
+    let own = world.sweep.own_guid();
+    let node = |end: &Endpoint<'_>| world.database.get::<Nodes>(&end.place.0);
+    let keys = |end: &Endpoint<'_>| end.port.partitions().collect::<Vec<PKey>>();
+    let (from_keys, to_keys) = (keys(from), keys(to));
+    let (from_node, to_node) = (node(from)?, node(to)?);
+    let guid = |end: &Endpoint<'_>| end.port.guid.unwrap_or_default();
+    let subject = |end: &Endpoint<'_>| (guid(end), end.place.1, own == end.port.guid);
+    let [(guid, num, own), (to_guid, to_num, to_own)] = [subject(from), subject(to)];
+    let kind = |node: &crate::database::Node| crate::graph::kind(node.info.node_type);
+    let from =
+        Subject { guid, kind: kind(from_node), name: &from_node.name, num, keys: &from_keys, own };
+    let to = Subject {
+        guid: to_guid,
+        kind: kind(to_node),
+        name: &to_node.name,
+        num: to_num,
+        keys: &to_keys,
+        own: to_own,
+    };
+    policy.level(&from, &to, asked)
+}
+
 /// The record of a path through which this fits, if it is what was asked for.
-pub(super) fn fit(
-    wanted: &Wanted,
-    width: Width,
-    own: bool,
-    world: &World<'_>,
-) -> Option<PathRecord> {
+pub(super) fn fit(wanted: &Wanted, width: Width, lifetime: u8) -> Option<PathRecord> {
     let Wanted { path, mask } = wanted;
     // Less is possible too, so that only what is asked to be more than there is cannot be had. A request for
     // less, or for exactly a value, is answered with that value.
@@ -137,7 +178,6 @@ pub(super) fn fit(
         }
         None => width.rate,
     };
-    let lifetime = if own { 0 } else { world.config.packet_lifetime };
     let lifetime = match wanted.selector(bit::LIFETIME, path.lifetime_selector) {
         Some(Selector::Greater) if lifetime <= path.lifetime => (path.lifetime + 1).min(63),
         Some(Selector::Less) if lifetime >= path.lifetime => return None,

@@ -12,6 +12,7 @@ use super::query::LONGEST;
 use super::trust::Requester;
 use super::{Outcome, World, membership, record};
 use crate::database::{Place, Port};
+use crate::qos_policy::{Asked, Level};
 
 use choice::Wish;
 use ends::{Endpoint, between};
@@ -39,6 +40,7 @@ mod bit {
     pub(super) const TCLASS: u8 = 10;
     pub(super) const NUMB_PATH: u8 = 12;
     pub(super) const P_KEY: u8 = 13;
+    pub(super) const QOS_CLASS: u8 = 14;
     pub(super) const SL: u8 = 15;
     pub(super) const MTU: [u8; 2] = [16, 17];
     pub(super) const RATE: [u8; 2] = [18, 19];
@@ -67,6 +69,17 @@ impl Wanted {
     /// How a value is meant, where the mask has both of it and it.
     fn selector(&self, bits: [u8; 2], selector: Selector) -> Option<Selector> {
         bits.iter().all(|&bit| self.mask.has(bit)).then_some(selector)
+    }
+
+    /// What an operator's policy looks at.
+    fn asked(&self) -> Asked {
+        let Self { path, mask } = self;
+        let service = mask.has(bit::SERVICE_ID[0]).then_some(path.service_id);
+        Asked {
+            class: mask.has(bit::QOS_CLASS).then_some(path.qos_class),
+            service,
+            key: mask.has(bit::P_KEY).then_some(path.p_key),
+        }
     }
 
     /// The most paths for a pair.
@@ -247,6 +260,15 @@ impl Width {
         let own = place.1 == snin_fabric::PortNum::ZERO;
         let mtu = if own { port.info.mtu_cap } else { port.info.neighbor_mtu };
         Self { mtu: mtu.code(), rate }
+    }
+
+    /// Less, where a level of service is for less.
+    fn within(self, level: &Level) -> Self {
+        let limit = Self {
+            mtu: level.mtu_limit.unwrap_or(self.mtu),
+            rate: level.rate_limit.unwrap_or(self.rate),
+        };
+        self.and(limit)
     }
 
     /// What fits through both.
