@@ -11,7 +11,7 @@ use snin_controller::error::Failure;
 use snin_controller::io::outlets::Outlets;
 use snin_daemon::generations::Limit;
 use snin_daemon::log;
-use snin_daemon::settings::{load, template};
+use snin_daemon::settings::{load, template, usable};
 use snin_protocol::operator::controller::Request;
 
 fn main() -> ExitCode {
@@ -44,6 +44,11 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     }
     let loaded = load::<Settings>(&cli.config)?;
     let checked = check(&loaded)?;
+    if cli.check_config {
+        checked.credentials()?;
+        log::level(&loaded.value.log_level)?;
+        return print(&usable([cli.config.as_path()]));
+    }
     let settings = &loaded.value;
     let log = log::start(
         &settings.log_file.as_str().into(),

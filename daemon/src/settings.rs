@@ -276,6 +276,12 @@ pub fn template_with<T: Settings>(set: &BTreeMap<&str, String>) -> String {
     text
 }
 
+/// What `--check-config` prints where nothing is wrong: a line for each file that was read.
+pub fn usable<'a>(files: impl IntoIterator<Item = &'a Path>) -> String {
+    let line = |file: &Path| format!("{}: can be used\n", file.display());
+    files.into_iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

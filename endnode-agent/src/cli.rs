@@ -26,6 +26,10 @@ pub struct Cli {
     /// Print a configuration file with every key, what it means and its default, and do nothing else
     #[arg(long)]
     pub dump_config: bool,
+    /// Look whether the configuration, and the files that it names, can be used; print a line for each, and do
+    /// nothing else
+    #[arg(long, conflicts_with = "dump_config")]
+    pub check_config: bool,
     /// Print JSON Schema of what operators may ask and what is answered, and do nothing else
     #[arg(long, conflicts_with = "dump_config")]
     pub dump_schema: bool,

@@ -57,7 +57,7 @@ pub use error::AgentError;
 pub use flow::Flow;
 #[cfg(feature = "verbs")]
 pub use message::{Incoming, NotSent, Outgoing};
-pub use settings::Settings;
+pub use settings::{Settings, check_config};
 #[cfg(feature = "verbs")]
 pub use snapshot::{IoCounters, Snapshot};
 pub use snin_agent_core::{

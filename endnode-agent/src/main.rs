@@ -22,7 +22,7 @@ fn main() -> ExitCode {
 #[cfg(feature = "verbs")]
 fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     use snin_agent::Settings;
-    use snin_daemon::settings::{Loaded, load, template};
+    use snin_daemon::settings::{Loaded, load, template, usable};
 
     if cli.dump_config {
         io::stdout().write_all(template::<Settings>().as_bytes())?;
@@ -34,6 +34,11 @@ fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     let settings = cli.config.as_deref().map_or_else(|| Ok(Loaded::defaults()), load)?;
+    if cli.check_config {
+        snin_agent::check_config(&settings)?;
+        let file = cli.config.as_deref().unwrap_or(std::path::Path::new("the defaults"));
+        return Ok(io::stdout().write_all(usable([file]).as_bytes())?);
+    }
     Ok(snin_agent::daemon::Daemon::start(&settings, cli.record.as_deref())?.run()?)
 }
 

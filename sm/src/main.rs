@@ -2,16 +2,18 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use snin_daemon::generations::Limit;
-use snin_daemon::settings::{Loaded, load_over, template_with};
+use snin_daemon::settings::{Loaded, load_over, template_with, usable};
 use snin_daemon::{group, log};
 use snin_protocol::Time;
 use snin_protocol::operator::Document;
 use snin_protocol::operator::manager::Request;
 use snin_sm::daemon::Failure;
+use snin_sm::daemon::checking;
 use snin_sm::daemon::cli::Cli;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
@@ -69,6 +71,16 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     };
     cli.override_settings(&mut loaded.value);
     fill_in(&mut loaded.value);
+    if cli.check_config {
+        for note in &notes {
+            // A closed stderr is not worth failing for.
+            let _ = writeln!(io::stderr(), "{note}");
+        }
+        let named = checking::check(&loaded)?;
+        let own = cli.config.iter().chain(&cli.opensm_conf);
+        print(&usable(own.chain(&named).map(PathBuf::as_path)))?;
+        return Ok(true);
+    }
     let settings = &loaded.value;
     let group = group::configured(&loaded, settings.socket_group.as_ref())?;
     let log = log::start(

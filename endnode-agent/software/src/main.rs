@@ -26,6 +26,9 @@ struct Cli {
     /// Print a configuration file with every key, what it means and its default, and do nothing else
     #[arg(long)]
     dump_config: bool,
+    /// Look whether the configuration, and the files that it names, can be used; print a line, and do nothing else
+    #[arg(long, conflicts_with = "dump_config")]
+    check_config: bool,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,11 @@ fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => load(path)?,
         None => Loaded::defaults(),
     };
+    if cli.check_config {
+        options(&settings)?;
+        let file = cli.config.as_deref().unwrap_or(std::path::Path::new("the defaults"));
+        return Ok(io::stdout().write_all(snin_daemon::settings::usable([file]).as_bytes())?);
+    }
     let value = &settings.value;
     let _log = log::start(
         &value.log_file.as_str().into(),

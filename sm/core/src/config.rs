@@ -247,7 +247,7 @@ impl Default for Config {
 
 impl Config {
     /// Checks the numbers, so that the core need not.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         let within = |key, value: u32, least: u32, most: u32, expected| {
             if (least..=most).contains(&value) {
                 return Ok(());

@@ -78,6 +78,10 @@ pub struct Cli {
     /// Print a configuration file with every key, what it means and its default, and do nothing else
     #[arg(long)]
     pub dump_config: bool,
+    /// Look whether the configuration, and the files that it names, can be used; print a line for each, and do
+    /// nothing else
+    #[arg(long, conflicts_with = "dump_config")]
+    pub check_config: bool,
     /// Print every option of OpenSM's and what it comes to, as a table in Markdown, and do nothing else
     #[arg(long)]
     pub dump_opensm_options: bool,

@@ -35,6 +35,7 @@
 
 pub mod activity;
 pub mod applying;
+pub mod checking;
 pub mod cli;
 pub mod configured;
 pub mod consenting;
