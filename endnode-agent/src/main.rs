@@ -36,7 +36,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let settings = cli.config.as_deref().map_or_else(|| Ok(Loaded::defaults()), load)?;
     if cli.check_config {
         snin_agent::check_config(&settings)?;
-        let file = cli.config.as_deref().unwrap_or(std::path::Path::new("the defaults"));
+        let file = cli.config.as_deref().unwrap_or_else(|| std::path::Path::new("the defaults"));
         return Ok(io::stdout().write_all(usable([file]).as_bytes())?);
     }
     Ok(snin_agent::daemon::Daemon::start(&settings, cli.record.as_deref())?.run()?)

@@ -53,7 +53,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     };
     if cli.check_config {
         options(&settings)?;
-        let file = cli.config.as_deref().unwrap_or(std::path::Path::new("the defaults"));
+        let file = cli.config.as_deref().unwrap_or_else(|| std::path::Path::new("the defaults"));
         return Ok(io::stdout().write_all(snin_daemon::settings::usable([file]).as_bytes())?);
     }
     let value = &settings.value;
