@@ -15,7 +15,7 @@ const fn route(
 
 /// Every route. At a Unix socket a user may do what it may do at the control socket; by TLS operators, launchers
 /// and agents may do what their certificates say; over plain TCP a program only looks.
-pub const ROUTES: [Route; 22] = [
+pub const ROUTES: [Route; 24] = [
     Route::ANY,
     route(Get, "/v1/status", "status", "The controller, its fabric, its counters."),
     route(Get, "/v1/windows", "windows", "The last windows, `?count=` of them."),
@@ -24,6 +24,7 @@ pub const ROUTES: [Route; 22] = [
     route(Get, "/v1/policy", "policy", "The policy."),
     route(Put, "/v1/policy", "policy", "Another policy: {\"set\": \"strict\"}."),
     route(Get, "/v1/path", "path", "The way `?from=h3&to=h7`."),
+    route(Get, "/v1/why", "why", "What became of what is asked for `?from=h3&to=h7`."),
     route(Get, "/v1/owner", "owner", "Whose the directed link is that leaves `?port=leaf3/20`."),
     route(
         Post,
@@ -58,6 +59,12 @@ pub const ROUTES: [Route; 22] = [
         "/v1/room",
         "slice_explain",
         "Where a slice of `?count=` hosts would go, or why nowhere.",
+    ),
+    route(
+        Put,
+        "/v1/collectives/{*owner}",
+        "collective",
+        "Another collective of that slice, or none: {\"kind\": \"ring\"}.",
     ),
     route(Get, "/v1/trees", "slice_trees", "What the nodes of `?owner=` read, for user `?uid=`."),
     route(Get, "/v1/requests", "requests", "Every request that is not over."),

@@ -14,9 +14,10 @@ use snin_daemon::session::Expiry;
 use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::names::{HostNames, is_called};
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
+use snin_protocol::message::Verdict;
 use snin_protocol::operator::controller::{
-    GetEvents, GetFabric, GetOwner, GetPath, Grant, Hop, Owners, Path, PolicyInForce, Request,
-    SetPolicy, Status, Window, Windows,
+    GetEvents, GetFabric, GetOwner, GetPath, GetWhy, Grant, Hop, Outcome, Owners, Path,
+    PolicyInForce, Request, SetPolicy, Status, Why, Window, Windows,
 };
 use snin_protocol::operator::{Certificate, Event, Events, Operation};
 
@@ -180,6 +181,7 @@ impl Daemon {
             Request::SetPolicy(asked) => said(asked, self.change_policy(principal, asked)?),
             Request::GetPath(asked) => said(asked, path(self.core()?, asked)?),
             Request::GetOwner(asked) => said(asked, owner(self.core()?, asked)?),
+            Request::GetWhy(asked) => said(asked, why(self.core()?, asked)?),
             Request::TestLink(asked) => said(asked, self.test_link(principal, asked)?),
             Request::GetLinkTest(asked) => said(asked, self.link_tested(asked)?),
             Request::GetEvents(GetEvents { since, follow: true }) => {
@@ -316,6 +318,42 @@ fn grant(core: &Core, status: &GrantStatus) -> Grant {
 }
 
 /// The way from one host to another.
+fn why(core: &Core, asked: &GetWhy) -> Result<Why, ApiError> {
+    let view = core.view();
+    let names = HostNames::of(view.topology(), &view.routing().hosts);
+    let host = |name: &str| -> Result<HostId, ApiError> {
+        Ok(names.find(name).map_err(|error| error.to_string())?)
+    };
+    let ends = (host(&asked.from)?, host(&asked.to)?);
+    let name = |host: HostId| {
+        let port = view.routing().hosts.get(host);
+        port.map_or_else(String::new, |host| host_name(core, view.topology().port(host.port).guid))
+    };
+    let connections: Vec<Outcome> = core
+        .outcomes(ends)
+        .into_iter()
+        .map(|outcome| Outcome {
+            connection: outcome.connection.0,
+            tree: outcome.tree.map(|tree| tree.0),
+            why: match outcome.verdict {
+                None | Some(Verdict::Served) => None,
+                Some(Verdict::Deferred(wait)) => Some(wait.to_string()),
+                Some(Verdict::Refused(refusal)) => Some(refusal.to_string()),
+            },
+            windows_waited: outcome.waits,
+            behind: outcome
+                .behind
+                .iter()
+                .map(|&(from, to)| format!("{} to {}", host_name(core, from), host_name(core, to)))
+                .collect(),
+        })
+        .collect();
+    let collective = core.collective_of(ends).map(str::to_owned);
+    let all = connections.iter().all(|outcome| outcome.why.is_none() && outcome.tree.is_some());
+    let granted = collective.is_some() || all && !connections.is_empty();
+    Ok(Why { from: name(ends.0), to: name(ends.1), granted, collective, connections })
+}
+
 fn path(core: &Core, asked: &GetPath) -> Result<Path, ApiError> {
     let view = core.view();
     let names = HostNames::of(view.topology(), &view.routing().hosts);

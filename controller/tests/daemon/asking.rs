@@ -32,17 +32,24 @@ fn it_says_who_owns_what_and_which_way_it_goes() {
         let Some(grant) = grants["grants"].as_array().unwrap().first().cloned() else { continue };
         let (from, to) = (grant["from_port"].clone(), grant["to_port"].clone());
         let path = controller.ask(&json!({ "command": "path", "from": from, "to": to })).unwrap();
+        let why = json!({ "command": "why", "from": grant["from_port"], "to": grant["to_port"] });
+        let why = controller.ask(&why).unwrap();
         let hop = &path["hops"][0];
         let link = format!("{}/{}", hop["switch"].as_str().unwrap(), hop["port"]);
         let owner = controller.ask(&json!({ "command": "owner", "port": link })).unwrap();
         if path["grant"]["connection"] == grant["connection"]
             && owner["owners"][0]["from_port"] == grant["from_port"]
             && path["dlid"] == grant["dlid"]
+            && why["granted"] == true
+            && why["connections"][0]["tree"] == grant["tree"]
         {
             break;
         }
-        assert!(began.elapsed() < super::process::PATIENCE, "{path:#} {owner:#}");
+        assert!(began.elapsed() < super::process::PATIENCE, "{path:#} {owner:#} {why:#}");
     }
+    let nothing = json!({ "command": "why", "from": "0", "to": "0" });
+    let nothing = controller.ask(&nothing).unwrap();
+    assert_eq!((&nothing["granted"], &nothing["connections"]), (&json!(false), &json!([])));
     let windows = controller.ask(&json!({ "command": "windows", "count": 5 })).unwrap();
     assert!(
         windows["windows"]

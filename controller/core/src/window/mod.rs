@@ -25,6 +25,7 @@ mod preferring;
 mod slicing;
 mod transition;
 mod viewing;
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub use frames::{Frame, FrameError, FrameStatus, MAX_AHEAD, MAX_FRAMES, MAX_FRAM
 pub use slicing::{
     MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus, TreeName,
 };
+pub use why::Outcome;
 
 /// Admission before there is a view.
 const NO_REQUESTS: Limits = Limits { requests: 0, overdue_after: 0 };

@@ -25,6 +25,7 @@ operations! {
         SetPolicy "policy" -> PolicyInForce,
         GetPath "path" -> Path,
         GetOwner "owner" -> Owners,
+        GetWhy "why" -> Why,
         TestLink "link_test" -> LinkTestBegun,
         GetLinkTest "link_tested" -> LinkTestResult,
         GetEvents "events" -> Events,
@@ -331,6 +332,46 @@ pub struct Hop {
     pub switch: String,
     /// The port out of it.
     pub port: u8,
+}
+
+/// What became of what one host asks for to another one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetWhy {
+    /// The host that sends: a name, port GUID or number.
+    pub from: String,
+    /// The host that receives.
+    pub to: String,
+}
+
+/// The answer to [`GetWhy`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Why {
+    /// The host that sends.
+    pub from: String,
+    /// The host that receives.
+    pub to: String,
+    /// Whether all that is asked for may be sent, and something is.
+    pub granted: bool,
+    /// Whose slice it is in whose collective both take part, each in its turns.
+    pub collective: Option<String>,
+    /// The connections that are asked for.
+    pub connections: Vec<Outcome>,
+}
+
+/// What became of a connection, as of the last window.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// The sender's number of it.
+    pub connection: u32,
+    /// The tree of its grant.
+    pub tree: Option<u16>,
+    /// Why it waits, or is refused; none where it is granted.
+    pub why: Option<String>,
+    /// Windows in a row that there was no tree for it.
+    pub windows_waited: u32,
+    /// Connections that still have links of its way.
+    pub behind: Vec<String>,
 }
 
 /// Whose a directed link is.

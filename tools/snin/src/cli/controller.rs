@@ -26,6 +26,18 @@ pub(crate) enum Controller {
     Grants(ControllerSocket),
     /// Hosts, trees and unusable pairs, and where it knows them from
     Fabric(ControllerSocket),
+    /// Whether what one host asks for to another is granted, and why not. Exit code 1 when something waits or is
+    /// refused, or nothing is asked for
+    Why {
+        /// The host that sends: its name, port GUID or number
+        #[arg(value_name = "FROM")]
+        from: String,
+        /// The host that receives
+        #[arg(value_name = "TO")]
+        to: String,
+        #[command(flatten)]
+        socket: ControllerSocket,
+    },
     /// Have a host's agent send messages to another one, to see whether its link carries them. Exit code 1 when
     /// some did not arrive
     LinkTest {

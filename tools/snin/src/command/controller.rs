@@ -9,8 +9,8 @@ use snin_daemon::http;
 use snin_daemon::session::{Credentials, Files};
 use snin_protocol::operator::controller::{
     Because, Fabric, GetEvents, GetFabric, GetGrants, GetLinkTest, GetOwner, GetPath,
-    GetReservations, GetStatus, GetWindows, Grant, Grants, Host, LinkTestResult, Missed, Owners,
-    Path, PolicyInForce, SetPolicy, Status, TestLink, Unusable, Windows,
+    GetReservations, GetStatus, GetWhy, GetWindows, Grant, Grants, Host, LinkTestResult, Missed,
+    Outcome, Owners, Path, PolicyInForce, SetPolicy, Status, TestLink, Unusable, Why, Windows,
 };
 use snin_protocol::operator::{Document, Event, Events, Operation};
 
@@ -90,6 +90,11 @@ pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<V
                 requests.try_for_each(|request| out.line(super::reserving::reservation(request)))
             })?;
         }
+        Controller::Why { from, to, socket } => {
+            let asked = GetWhy { from: from.clone(), to: to.clone() };
+            let why = show(socket, &asked, out, why)?;
+            return Ok(if why.granted { Verdict::Well } else { Verdict::Unwell });
+        }
         Controller::LinkTest { port, messages, socket } => {
             return link_test(port, *messages, socket, out);
         }
@@ -137,6 +142,31 @@ fn link_test<W: Write>(
         out.line(format!("{port}: {arrived} of {messages} messages arrived"))
     })?;
     Ok(if arrived < messages { Verdict::Unwell } else { Verdict::Well })
+}
+
+fn why<W: Write>(answer: &Why, out: &mut Output<W>) -> Result<(), Failure> {
+    let Why { from, to, collective, connections, .. } = answer;
+    if let Some(owner) = collective {
+        out.line(format!("{from} to {to}: in its turns of the collective of {owner}"))?;
+    }
+    if connections.is_empty() && collective.is_none() {
+        out.line(format!("{from} to {to}: nothing is asked for"))?;
+    }
+    connections.iter().try_for_each(|Outcome { connection, tree, why, windows_waited, behind }| {
+        let mut line = format!("{from} to {to}, connection {connection}: ");
+        match (why, tree) {
+            (Some(why), _) => line += why,
+            (None, Some(tree)) => line += &format!("granted along tree {tree}"),
+            (None, None) => line += "asked for, and decided with the next window",
+        }
+        if *windows_waited > 0 {
+            line += &format!("; for {windows_waited} windows");
+        }
+        if !behind.is_empty() {
+            line += &format!("; these still have its links: {}", behind.join(", "));
+        }
+        out.line(line)
+    })
 }
 
 /// The way from one host to another.

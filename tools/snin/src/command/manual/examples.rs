@@ -179,6 +179,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "snin controller link-test h3 --messages 10000",
         "Whether the host's link carries what its agent sends.",
     ),
+    (
+        "snin-controller-why",
+        "snin controller why h3 h7",
+        "Why what h3 asks for to h7 waits, and for whom.",
+    ),
     ("snin-controller-requests", "snin controller requests", "Whose ports are kept, and when."),
     ("snin-slice", "snin slice create slurm/4711 --hosts 16", "A slice for a job of 16 hosts."),
     (

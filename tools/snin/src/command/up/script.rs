@@ -201,6 +201,15 @@ mod tests {
     }
 
     #[test]
+    fn a_collective_has_its_hosts_or_its_dimensions() {
+        let script = parse("windows 0\ncollective ring 4 9\ncollective halo 2x2 8\n").unwrap();
+        let halo = Kind::Halo(Dims { x: 2, y: 2, z: 1 });
+        let together = |kind, bytes| Together { kind, hosts: 4, bytes };
+        assert_eq!(script.windows, 0);
+        assert_eq!(script.collectives, [together(Kind::Ring, 9), together(halo, 8)]);
+    }
+
+    #[test]
     fn a_script_is_read_in_the_order_of_its_windows() {
         let script = parse(
             "windows 9 # few\n\nrestore leaf1/3 @window 7\nkill controller @window 3\n\
@@ -219,7 +228,7 @@ mod tests {
     fn what_is_wrong_is_named_with_its_line() {
         for (text, why) in [
             ("windows", "demo:1: `windows`: expected windows N"),
-            ("\nwindows 0", "demo:2: `windows 0`: expected"),
+            ("\nwindows -1", "demo:2: `windows -1`: expected"),
             (
                 "cut leaf1/99 @window 1",
                 "demo:1: `cut leaf1/99 @window 1`: leaf1 has no cable at port 99",
