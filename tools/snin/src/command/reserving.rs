@@ -115,7 +115,8 @@ fn number(count: Option<u32>) -> String {
 }
 
 fn one(slice: &Slice) -> String {
-    let Slice { owner, hosts, links, foreign, .. } = slice;
+    let Slice { owner, hosts, links, foreign, collective, .. } = slice;
+    let together = collective.as_ref().map_or_else(String::new, |kind| format!("; {kind}"));
     let name = if owner.is_empty() { "possible" } else { owner };
     let state = if !slice.whole {
         "lacks links that were cut".to_owned()
@@ -124,7 +125,8 @@ fn one(slice: &Slice) -> String {
     } else {
         format!("{foreign} grants of others run out")
     };
-    format!("{name}: {} hosts ({}), {links} links; {state}", hosts.len(), hosts.join(", "))
+    let (count, hosts) = (hosts.len(), hosts.join(", "));
+    format!("{name}: {count} hosts ({hosts}), {links} links; {state}{together}")
 }
 
 /// The controller's answer, by the agent of this host if that is to ask.
