@@ -24,7 +24,12 @@ pub const ROUTES: [Route; 24] = [
     route(Get, "/v1/policy", "policy", "The policy."),
     route(Put, "/v1/policy", "policy", "Another policy: {\"set\": \"strict\"}."),
     route(Get, "/v1/path", "path", "The way `?from=h3&to=h7`."),
-    route(Get, "/v1/why", "why", "What became of what is asked for `?from=h3&to=h7`."),
+    route(
+        Get,
+        "/v1/why",
+        "why",
+        "Whether what is asked for `?from=h3&to=h7` is granted, and why not.",
+    ),
     route(Get, "/v1/owner", "owner", "Whose the directed link is that leaves `?port=leaf3/20`."),
     route(
         Post,

@@ -16,7 +16,7 @@ use snin_fabric::names::{HostNames, is_called};
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_protocol::message::Verdict;
 use snin_protocol::operator::controller::{
-    GetEvents, GetFabric, GetOwner, GetPath, GetWhy, Grant, Hop, Outcome, Owners, Path,
+    ConnectionStatus, GetEvents, GetFabric, GetOwner, GetPath, GetWhy, Grant, Hop, Owners, Path,
     PolicyInForce, Request, SetPolicy, Status, Why, Window, Windows,
 };
 use snin_protocol::operator::{Certificate, Event, Events, Operation};
@@ -318,55 +318,55 @@ fn grant(core: &Core, status: &GrantStatus) -> Grant {
 }
 
 /// The way from one host to another.
-fn why(core: &Core, asked: &GetWhy) -> Result<Why, ApiError> {
+/// Two hosts by name, port GUID or number.
+fn ends(core: &Core, from: &str, to: &str) -> Result<(HostId, HostId), ApiError> {
     let view = core.view();
     let names = HostNames::of(view.topology(), &view.routing().hosts);
     let host = |name: &str| -> Result<HostId, ApiError> {
         Ok(names.find(name).map_err(|error| error.to_string())?)
     };
-    let ends = (host(&asked.from)?, host(&asked.to)?);
-    let name = |host: HostId| {
-        let port = view.routing().hosts.get(host);
-        port.map_or_else(String::new, |host| host_name(core, view.topology().port(host.port).guid))
+    Ok((host(from)?, host(to)?))
+}
+
+fn port_of(core: &Core, host: HostId) -> Option<Guid> {
+    let view = core.view();
+    view.routing().hosts.get(host).map(|host| view.topology().port(host.port).guid)
+}
+
+fn why(core: &Core, asked: &GetWhy) -> Result<Why, ApiError> {
+    let ends = ends(core, &asked.from, &asked.to)?;
+    let name =
+        |host: HostId| port_of(core, host).map_or_else(String::new, |port| host_name(core, port));
+    let pair = |&(from, to): &(Guid, Guid)| {
+        format!("{} to {}", host_name(core, from), host_name(core, to))
     };
-    let connections: Vec<Outcome> = core
-        .outcomes(ends)
-        .into_iter()
-        .map(|outcome| Outcome {
-            connection: outcome.connection.0,
-            tree: outcome.tree.map(|tree| tree.0),
-            why: match outcome.verdict {
-                None | Some(Verdict::Served) => None,
-                Some(Verdict::Deferred(wait)) => Some(wait.to_string()),
-                Some(Verdict::Refused(refusal)) => Some(refusal.to_string()),
-            },
-            windows_waited: outcome.waits,
-            behind: outcome
-                .behind
-                .iter()
-                .map(|&(from, to)| format!("{} to {}", host_name(core, from), host_name(core, to)))
-                .collect(),
-        })
-        .collect();
-    let collective = core.collective_of(ends).map(str::to_owned);
-    let all = connections.iter().all(|outcome| outcome.why.is_none() && outcome.tree.is_some());
+    let status = |status: snin_controller_core::window::ConnectionStatus| ConnectionStatus {
+        connection: status.connection.0,
+        tree: status.tree.map(|tree| tree.0),
+        why: match status.verdict {
+            None | Some(Verdict::Served) => None,
+            Some(Verdict::Deferred(wait)) => Some(wait.to_string()),
+            Some(Verdict::Refused(refusal)) => Some(refusal.to_string()),
+        },
+        windows_waited: status.waits,
+        behind: status.behind.iter().map(pair).collect(),
+    };
+    let connections: Vec<ConnectionStatus> =
+        core.connections_between(ends).into_iter().map(status).collect();
+    let collective = core.collective_between(ends).map(|(owner, _)| owner.to_owned());
+    let all = connections.iter().all(|status| status.why.is_none() && status.tree.is_some());
     let granted = collective.is_some() || all && !connections.is_empty();
     Ok(Why { from: name(ends.0), to: name(ends.1), granted, collective, connections })
 }
 
 fn path(core: &Core, asked: &GetPath) -> Result<Path, ApiError> {
     let view = core.view();
-    let names = HostNames::of(view.topology(), &view.routing().hosts);
-    let host = |name: &str| -> Result<HostId, ApiError> {
-        Ok(names.find(name).map_err(|error| error.to_string())?)
-    };
-    let ends = (host(&asked.from)?, host(&asked.to)?);
-    let port = |host: HostId| {
-        view.routing().hosts.get(host).map(|host| view.topology().port(host.port).guid)
-    };
+    let ends = ends(core, &asked.from, &asked.to)?;
     let held = core.grants().filter(|grant| grant.hosts == Some(ends));
     let held = held.min_by_key(|grant| grant.from);
-    let Some((lid, hops)) = core.way(ends, held.as_ref().map(|grant| grant.dlid)) else {
+    let collective = core.collective_between(ends).filter(|_| held.is_none());
+    let dlid = held.as_ref().map(|grant| grant.dlid).or_else(|| collective.map(|(_, dlid)| dlid));
+    let Some((lid, hops)) = core.way(ends, dlid) else {
         return Err(ApiError::conflict(
             "the tables have no route from the source to the destination",
         ));
@@ -375,11 +375,13 @@ fn path(core: &Core, asked: &GetPath) -> Result<Path, ApiError> {
         switch: view.topology().node(switch).name.to_string(),
         port: out.0,
     };
+    let name = |host: HostId| port_of(core, host).map(|port| host_name(core, port));
     Ok(Path {
-        from: port(ends.0).map(|port| host_name(core, port)),
-        to: port(ends.1).map(|port| host_name(core, port)),
+        from: name(ends.0),
+        to: name(ends.1),
         dlid: lid.0,
         grant: held.map(|held| grant(core, &held)),
+        collective: collective.map(|(owner, _)| owner.to_owned()),
         hops: hops.iter().map(hop).collect(),
     })
 }

@@ -1,10 +1,10 @@
-//! Collectives: what the hosts of a slice do together, asked for by whoever may change the slice.
+//! Collectives: what the hosts of a slice do together. Those who may change the slice may ask for it.
 
 use serde_json::json;
 use snin_controller_core::Core;
 use snin_controller_core::window::{CollectiveError, CollectiveStatus, CollectiveWanted};
 use snin_protocol::Time;
-use snin_protocol::collective::Kind;
+use snin_protocol::collective::CollectiveKind;
 use snin_protocol::operator::controller::{Collective, CollectiveSet, SetCollective};
 
 use crate::asked::host_name;
@@ -34,12 +34,13 @@ impl Daemon {
             let collective = Some(collective(core, &status, asked.bytes));
             return Ok(CollectiveSet { owner: owner.clone(), collective });
         }
-        let before = core.slice_record(owner).and_then(|record| record.collective);
+        let before = core.collective_wanted(owner);
         core.set_collective(owner, wanted).map_err(not_made)?;
         if let Err(failure) = self.promise_slices() {
-            // A user is not told of what a restart would forget. What was in force is possible.
+            // A user is not told of what a restart would forget.
             let core = self.core.as_mut().ok_or(NotKnown)?;
-            core.set_collective(owner, before).map_err(not_made)?;
+            let back = core.set_collective(owner, before);
+            back.or_else(|_| core.set_collective(owner, None)).map_err(not_made)?;
             return Err(ApiError::failed(failure));
         }
         let kind = wanted.map(|wanted| wanted.kind.to_string());
@@ -47,7 +48,7 @@ impl Daemon {
             self.outlets.notify("COLLECTIVE", json!({ "owner": owner, "kind": kind }));
         }
         let core = self.core()?;
-        let status = core.collective(owner);
+        let status = core.collective(owner).map_err(not_made)?;
         let collective = status.map(|status| collective(core, &status, asked.bytes));
         Ok(CollectiveSet { owner: owner.clone(), collective })
     }
@@ -57,7 +58,7 @@ impl Daemon {
 fn wanted(
     core: &Core,
     owner: &str,
-    kind: Kind,
+    kind: CollectiveKind,
     asked: &SetCollective,
 ) -> Result<CollectiveWanted, CollectiveError> {
     let lost = core.guard_of_slot();
@@ -70,17 +71,10 @@ fn wanted(
         let (members, phases) = (status.members.len() as u32, u64::from(status.phases));
         let sent = kind.bytes_sent(members, bytes).div_ceil(phases.max(1));
         // Headers are a hundredth.
-        lasting(status.rate, sent + sent / 64) + lost
+        Time::carrying(sent + sent / 64, status.rate) + lost
     });
     let slot = of_phase.filter(|_| status.rate > 0).unwrap_or(usual.slot);
     Ok(CollectiveWanted { kind, slot: slot.max(lost * 2) })
-}
-
-/// How long so many bytes take at a rate in bit/s.
-fn lasting(rate: u64, bytes: u64) -> Time {
-    let nanos = u128::from(bytes) * 8 * 1_000_000_000;
-    let nanos = nanos.checked_div(rate.into()).unwrap_or(0);
-    Time(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 fn collective(core: &Core, status: &CollectiveStatus, bytes: Option<u64>) -> Collective {
@@ -90,7 +84,7 @@ fn collective(core: &Core, status: &CollectiveStatus, bytes: Option<u64>) -> Col
     let guard = core.guard_of_slot();
     let line_rate = bytes
         .filter(|_| status.rate > 0)
-        .map(|bytes| lasting(status.rate, kind.bytes_sent(members, bytes)));
+        .map(|bytes| Time::carrying(kind.bytes_sent(members, bytes), status.rate));
     // What is left of a slot carries what all of it would at the line's rate.
     let least = |line: Time| {
         let Some(slot) = slot else { return line };

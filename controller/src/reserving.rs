@@ -413,7 +413,7 @@ fn slice(core: &Core, status: &SliceStatus) -> Slice {
         whole: status.whole,
         foreign: status.foreign,
         shared: status.shared,
-        collective: core.collective(&status.owner).map(|it| it.wanted.kind.to_string()),
+        collective: core.collective_wanted(&status.owner).map(|wanted| wanted.kind.to_string()),
         ready: status.whole && status.foreign == 0,
     }
 }

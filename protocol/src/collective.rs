@@ -3,7 +3,7 @@
 //! A collective goes through *phases*, one after the other and then from the first again. In a phase each member
 //! sends to one other member at most, and is sent to by one at most. Where a kind has several phases each lasts a
 //! *slot*, and the slots of all members begin at the same moments of the controller's clock. Controller and agents
-//! find out who sends to whom with the same function, [`Kind::peer`].
+//! find out who sends to whom with the same function, [`CollectiveKind::peer`].
 //!
 //! Members are numbered from 0 in the order of the entry: their *places*.
 
@@ -22,7 +22,7 @@ pub const MAX_MEMBERS: usize = 1024;
 /// Who sends to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum CollectiveKind {
     /// Each to the next. One phase.
     Ring,
     /// Each to the next, then to the previous. Two phases.
@@ -102,7 +102,7 @@ impl FromStr for Dims {
 
 /// Why so many members cannot do that. One line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum KindError {
+pub enum CollectiveKindError {
     /// Too few.
     #[error("a collective has at least 2 members, not {0}")]
     Few(u32),
@@ -124,16 +124,16 @@ pub enum KindError {
     },
 }
 
-impl Kind {
+impl CollectiveKind {
     /// How many phases it has with so many members.
     ///
     /// # Errors
     /// Where so many members cannot do it.
-    pub fn phases(self, members: u32) -> Result<u32, KindError> {
+    pub fn phases(self, members: u32) -> Result<u32, CollectiveKindError> {
         if members < 2 {
-            return Err(KindError::Few(members));
+            return Err(CollectiveKindError::Few(members));
         } else if members as usize > MAX_MEMBERS {
-            return Err(KindError::Many(members));
+            return Err(CollectiveKindError::Many(members));
         }
         Ok(match self {
             Self::Ring => 1,
@@ -141,20 +141,20 @@ impl Kind {
             Self::AllToAll => members - 1,
             Self::HalvingDoubling if !members.is_power_of_two() => {
                 let above = members.next_power_of_two();
-                return Err(KindError::NoPower(members, above / 2, above));
+                return Err(CollectiveKindError::NoPower(members, above / 2, above));
             }
             Self::HalvingDoubling => members.trailing_zeros(),
             Self::Grid(dims) | Self::Halo(dims) => {
                 let product = dims.product();
                 if product != members {
-                    return Err(KindError::Dims { dims, product, members });
+                    return Err(CollectiveKindError::Dims { dims, product, members });
                 }
                 2 * dims.lines().count() as u32
             }
         })
     }
 
-    /// Whom the member at a place below `members` sends to in a phase; `None` where it sends to nobody.
+    /// The place that the member at a place below `members` sends to in a phase; `None` where it sends nothing.
     pub fn peer(self, members: u32, place: u32, phase: u32) -> Option<u32> {
         let after = |distance: u32| Some((place + distance) % members);
         let peer = match self {
@@ -220,7 +220,7 @@ impl Kind {
     }
 }
 
-impl Display for Kind {
+impl Display for CollectiveKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Grid(dims) | Self::Halo(dims) => write!(f, "{} {dims}", self.name()),
@@ -241,10 +241,8 @@ pub struct Member {
 /// Leave to take part in a collective, in the term of the frame that says so.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Collective {
-    /// Its number: another one's is greater.
-    pub id: u64,
     /// Who sends to whom.
-    pub kind: Kind,
+    pub kind: CollectiveKind,
     /// Every member, this one too. At most [`MAX_MEMBERS`].
     pub members: Vec<Member>,
     /// The place of this one.
@@ -255,7 +253,7 @@ pub struct Collective {
     pub origin: Time,
     /// How long a phase lasts; of no account where there is only one.
     pub slot: Time,
-    /// So long before the end of its slot a turn ends.
+    /// So long before the slot's end nothing is sent any more.
     pub gap: Time,
     /// From then on, by the controller's clock.
     pub from: Time,
@@ -269,8 +267,8 @@ pub struct Collective {
 
 /// A part of the time, in which this member may send to one other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
-    /// To whom; `None`: to nobody.
+pub struct TimeSlot {
+    /// The receiver; `None`: this member sends nothing.
     pub to: Option<Member>,
     /// From then on.
     pub from: Time,
@@ -288,8 +286,8 @@ impl Collective {
         has_slots && usize::from(self.place) < self.members.len() && self.from < self.until
     }
 
-    /// The turn at a moment, or the first one where that is before it. Sound collectives have one at any time.
-    pub fn turn_at(&self, now: Time) -> Option<Turn> {
+    /// The time slot at a moment, or the first one where that is before it. Sound collectives have one at any time.
+    pub fn time_slot_at(&self, now: Time) -> Option<TimeSlot> {
         let members = self.members.len() as u32;
         let phases = self.kind.phases(members).ok().filter(|_| self.is_sound())?;
         let to = |phase: u32| {
@@ -298,7 +296,7 @@ impl Collective {
         };
         if phases == 1 {
             let (from, until) = (self.from, self.until);
-            return Some(Turn { to: to(0), from, until, next: until });
+            return Some(TimeSlot { to: to(0), from, until, next: until });
         }
         let passed = now.max(self.from).nanos().saturating_sub(self.origin.nanos());
         let slot = passed.checked_div(self.slot.nanos())?;
@@ -306,7 +304,7 @@ impl Collective {
         let next = from + self.slot;
         let until = (next - self.gap).min(self.until);
         let to = to((slot % u64::from(phases)) as u32);
-        Some(Turn { to, from: from.max(self.from), until, next })
+        Some(TimeSlot { to, from: from.max(self.from), until, next })
     }
 }
 
@@ -314,14 +312,14 @@ impl Collective {
 mod tests {
     use super::*;
 
-    const KINDS: [Kind; 7] = [
-        Kind::Ring,
-        Kind::BidirectionalRing,
-        Kind::HalvingDoubling,
-        Kind::AllToAll,
-        Kind::Grid(Dims { x: 4, y: 2, z: 2 }),
-        Kind::Halo(Dims { x: 4, y: 4, z: 1 }),
-        Kind::Halo(Dims { x: 2, y: 8, z: 1 }),
+    const KINDS: [CollectiveKind; 7] = [
+        CollectiveKind::Ring,
+        CollectiveKind::BidirectionalRing,
+        CollectiveKind::HalvingDoubling,
+        CollectiveKind::AllToAll,
+        CollectiveKind::Grid(Dims { x: 4, y: 2, z: 2 }),
+        CollectiveKind::Halo(Dims { x: 4, y: 4, z: 1 }),
+        CollectiveKind::Halo(Dims { x: 2, y: 8, z: 1 }),
     ];
 
     #[test]
@@ -333,14 +331,17 @@ mod tests {
                 to.sort_unstable();
                 to.dedup();
                 assert_eq!(to.len(), sent, "{kind}, phase {phase}");
-                assert!(sent == 16 || matches!(kind, Kind::Grid(_)), "{kind}, phase {phase}");
+                assert!(
+                    sent == 16 || matches!(kind, CollectiveKind::Grid(_)),
+                    "{kind}, phase {phase}"
+                );
             }
         }
     }
 
     #[test]
     fn everybody_is_sent_to_that_the_kind_says() {
-        let peers = |kind: Kind, place: u32| {
+        let peers = |kind: CollectiveKind, place: u32| {
             let phases = 0..kind.phases(16).unwrap();
             let mut peers: Vec<u32> =
                 phases.filter_map(|phase| kind.peer(16, place, phase)).collect();
@@ -348,28 +349,28 @@ mod tests {
             peers.dedup();
             peers
         };
-        assert_eq!(peers(Kind::Ring, 15), [0]);
-        assert_eq!(peers(Kind::BidirectionalRing, 0), [1, 15]);
-        assert_eq!(peers(Kind::HalvingDoubling, 5), [1, 4, 7, 13]);
-        assert_eq!(peers(Kind::AllToAll, 3).len(), 15);
-        assert_eq!(peers(Kind::Grid(Dims { x: 4, y: 4, z: 1 }), 0), [1, 4]);
-        assert_eq!(peers(Kind::Halo(Dims { x: 4, y: 4, z: 1 }), 0), [1, 3, 4, 12]);
+        assert_eq!(peers(CollectiveKind::Ring, 15), [0]);
+        assert_eq!(peers(CollectiveKind::BidirectionalRing, 0), [1, 15]);
+        assert_eq!(peers(CollectiveKind::HalvingDoubling, 5), [1, 4, 7, 13]);
+        assert_eq!(peers(CollectiveKind::AllToAll, 3).len(), 15);
+        assert_eq!(peers(CollectiveKind::Grid(Dims { x: 4, y: 4, z: 1 }), 0), [1, 4]);
+        assert_eq!(peers(CollectiveKind::Halo(Dims { x: 4, y: 4, z: 1 }), 0), [1, 3, 4, 12]);
         assert_eq!(KINDS.map(|kind| kind.peers(16)), [1, 2, 4, 15, 4, 4, 3]);
     }
 
     #[test]
     fn members_that_cannot_are_told_why() {
-        let why = |kind: Kind, members| kind.phases(members).unwrap_err().to_string();
+        let why = |kind: CollectiveKind, members| kind.phases(members).unwrap_err().to_string();
         assert_eq!(
-            why(Kind::HalvingDoubling, 12),
+            why(CollectiveKind::HalvingDoubling, 12),
             "halving-doubling takes a power of two of members, not 12: 8 or 16"
         );
         assert_eq!(
-            why(Kind::Halo(Dims { x: 3, y: 4, z: 1 }), 16),
+            why(CollectiveKind::Halo(Dims { x: 3, y: 4, z: 1 }), 16),
             "3x4x1 makes 12 members, but there are 16"
         );
-        assert!(why(Kind::Ring, 1).contains("at least 2"));
-        assert!(why(Kind::AllToAll, 1025).contains("at most 1024"));
+        assert!(why(CollectiveKind::Ring, 1).contains("at least 2"));
+        assert!(why(CollectiveKind::AllToAll, 1025).contains("at most 1024"));
         assert_eq!("8x8".parse(), Ok(Dims { x: 8, y: 8, z: 1 }));
         for wrong in ["", "0x4", "8*8", "2x2x2x2", "65535x65535"] {
             assert!(wrong.parse::<Dims>().unwrap_err().contains("expected"), "{wrong}");
@@ -377,11 +378,10 @@ mod tests {
     }
 
     #[test]
-    fn turns_follow_each_other() {
+    fn time_slots_follow_each_other() {
         let member = |port: u64| Member { port: Guid(port), dlid: Dlid(snin_fabric::Lid(1)) };
         let collective = Collective {
-            id: 1,
-            kind: Kind::AllToAll,
+            kind: CollectiveKind::AllToAll,
             members: (0..4).map(member).collect(),
             place: 3,
             tree: TreeId(0),
@@ -394,13 +394,13 @@ mod tests {
             sl: 0,
         };
         assert!(collective.is_sound());
-        let turns = [0, 100, 109, 110, 129, 130, 160].map(|at| {
-            let turn = collective.turn_at(Time(at)).unwrap();
-            (turn.to.unwrap().port.0, turn.from.0, turn.until.0)
+        let slots = [0, 100, 109, 110, 129, 130, 160].map(|at| {
+            let slot = collective.time_slot_at(Time(at)).unwrap();
+            (slot.to.unwrap().port.0, slot.from.0, slot.until.0)
         });
         let (first, again) = ((0, 100, 108), (0, 130, 138));
         assert_eq!(
-            turns,
+            slots,
             [first, first, first, (1, 110, 118), (2, 120, 128), again, (0, 160, 165)]
         );
     }

@@ -29,6 +29,12 @@ impl Time {
     /// Never; 584 years.
     pub const MAX: Self = Self(u64::MAX);
 
+    /// How long a link of `rate` bit/s carries so many bytes, rounded up; at a rate of 0 as at 1.
+    pub fn carrying(bytes: u64, rate: u64) -> Self {
+        let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(rate.max(1)));
+        Self(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// `n` microseconds.
     pub const fn micros(n: u64) -> Self {
         Self(n.saturating_mul(1_000))

@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::codec::{CodecError, MAX_FRAME, Message, VERSION, decode, encode};
-use snin_protocol::collective::{Collective, Dims, Kind, MAX_MEMBERS, Member};
+use snin_protocol::collective::{Collective, CollectiveKind, Dims, MAX_MEMBERS, Member};
 use snin_protocol::message::{
     AgentMessage, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerMessage,
     FromAgent, Grant, Hello, Lease, LinkTest, LinkTested, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS,
@@ -125,20 +125,30 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 fn collective() -> impl Strategy<Value = Collective> {
     let dims = (any::<u16>(), any::<u16>(), any::<u16>()).prop_map(|(x, y, z)| Dims { x, y, z });
     let kind = prop_oneof![
-        Just(Kind::Ring),
-        Just(Kind::BidirectionalRing),
-        Just(Kind::HalvingDoubling),
-        Just(Kind::AllToAll),
-        dims.clone().prop_map(Kind::Grid),
-        dims.prop_map(Kind::Halo),
+        Just(CollectiveKind::Ring),
+        Just(CollectiveKind::BidirectionalRing),
+        Just(CollectiveKind::HalvingDoubling),
+        Just(CollectiveKind::AllToAll),
+        dims.clone().prop_map(CollectiveKind::Grid),
+        dims.prop_map(CollectiveKind::Halo),
     ];
     let member = (guid(), any::<u16>());
     let member = member.prop_map(|(port, dlid)| Member { port, dlid: Dlid(Lid(dlid)) });
     let times = (time(), time(), time(), time(), time());
-    let others = (any::<u64>(), any::<u16>(), tree(), any::<u64>(), any::<u8>());
+    let others = (any::<u16>(), tree(), any::<u64>(), any::<u8>());
     (kind, vec(member, 0..=MAX_MEMBERS), times, others).prop_map(
-        |(kind, members, (origin, slot, gap, from, until), (id, place, tree, rate, sl))| {
-            Collective { id, kind, members, place, tree, origin, slot, gap, from, until, rate, sl }
+        |(kind, members, (origin, slot, gap, from, until), (place, tree, rate, sl))| Collective {
+            kind,
+            members,
+            place,
+            tree,
+            origin,
+            slot,
+            gap,
+            from,
+            until,
+            rate,
+            sl,
         },
     )
 }
@@ -148,10 +158,10 @@ fn collective() -> impl Strategy<Value = Collective> {
 fn no_collective_from_outside_does_harm() {
     proptest!(|(collective in collective(), now in time())| {
         if collective.is_sound() {
-            let turn = collective.turn_at(now);
-            prop_assert!(turn.is_some(), "{collective:?}");
+            let slot = collective.time_slot_at(now);
+            prop_assert!(slot.is_some(), "{collective:?}");
         }
-        let _ = collective.turn_at(now);
+        let _ = collective.time_slot_at(now);
     });
 }
 

@@ -183,7 +183,7 @@ mod tests {
     use snin_daemon::shared::Embedded;
 
     use snin_controller_core::window::CollectiveWanted;
-    use snin_protocol::collective::Kind;
+    use snin_protocol::collective::CollectiveKind;
 
     use super::*;
 
@@ -199,7 +199,10 @@ mod tests {
             leaf: vec![(Guid(7), tree)],
             pod: Vec::new(),
             shared: false,
-            collective: Some(CollectiveWanted { kind: Kind::Ring, slot: Time::millis(1) }),
+            collective: Some(CollectiveWanted {
+                kind: CollectiveKind::Ring,
+                slot: Time::millis(1),
+            }),
         };
         let frame = Frame {
             owner: "user/1000".to_owned(),

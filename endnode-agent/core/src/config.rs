@@ -118,12 +118,6 @@ pub(crate) fn carried(rate: u64, time: Time) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// How long a link of `rate` bit/s carries so many bytes, rounded up.
-pub(crate) fn lasting(rate: u64, bytes: u64) -> Time {
-    let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(rate.max(1)));
-    Time(u64::try_from(nanos).unwrap_or(u64::MAX))
-}
-
 /// Tables are made at the start, as long as the limits say.
 const MOST: u32 = 1 << 24;
 

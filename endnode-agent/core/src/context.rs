@@ -10,8 +10,8 @@ use super::clock::Clock;
 use super::config::Config;
 use super::counters::Counters;
 use super::events::{Notice, Output, PortCall};
+use super::time_slots::TimeSlots;
 use super::timers::Timers;
-use super::turns::Turns;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Context {
     /// Whether flows may send without a grant, for want of anybody who could give one. As `terms`.
     pub(super) is_best_effort: bool,
     /// The collective that its lease names. As `terms`.
-    pub(super) turns: Turns,
+    pub(super) time_slots: TimeSlots,
     pub(super) timers: Timers,
     outputs: VecDeque<Output>,
     pub(super) counters: Counters,
@@ -40,7 +40,7 @@ impl Context {
             },
             terms: Terms { window: Time::ZERO, guard: Time::ZERO, clock_error: Time::ZERO },
             is_best_effort: false,
-            turns: Turns::default(),
+            time_slots: TimeSlots::default(),
             timers: Timers::new(config.flows, config.pairs),
             outputs: VecDeque::with_capacity(outputs),
             counters: Counters::default(),

@@ -199,7 +199,7 @@ impl ControllerSession {
         self.session = Session(self.session.0 + 1);
         (self.ask, self.asks) = (None, 0);
         self.leases = Leases::default();
-        context.turns.follow(None);
+        context.time_slots.follow(None);
         for index in 0..sender.flows.limit() {
             if let Some(flow) = sender.flows.get_mut(index) {
                 (flow.current, flow.next) = (None, None);

@@ -213,7 +213,7 @@ impl Flows {
     fn wish(&mut self, context: &Context, pairs: &Pairs, index: u32, now: Time) {
         let clear = self.is_clear(pairs, index, now);
         let Some(flow) = self.get_mut(index) else { return };
-        let asks = flow.is_unserved() && !context.turns.cover(flow.peer);
+        let asks = flow.is_unserved() && !context.time_slots.cover(flow.peer);
         let lingered = flow.is_idle() && now >= flow.idle_since + context.config.linger;
         flow.wish = match flow.wish {
             RequestState::None if asks && now >= flow.ask_at => RequestState::Ask,
@@ -232,7 +232,7 @@ impl Flows {
     pub(super) fn arm(&self, context: &mut Context, index: u32, now: Time) {
         let Context { clock, config, .. } = &*context;
         let Some(flow) = self.get(index) else { return };
-        let asks = flow.is_unserved() && !context.turns.cover(flow.peer);
+        let asks = flow.is_unserved() && !context.time_slots.cover(flow.peer);
         let late = clock.surely_from(flow.clear_by + config.acknowledgement, now);
         let moments = [
             flow.next.map(|next| clock.surely_from(next.from, now)),

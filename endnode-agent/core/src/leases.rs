@@ -40,7 +40,7 @@ impl Leases {
         count_unasked(context, sender, lease);
         let collective = lease.collective.as_ref();
         let sound = collective.filter(|it| is_sound_collective(context, it, now));
-        context.turns.follow(sound);
+        context.time_slots.follow(sound);
         for index in 0..sender.flows.limit() {
             let Some(flow) = sender.flows.get(index) else { continue };
             let connection = flow.id.into();
@@ -50,12 +50,13 @@ impl Leases {
                 Some(grant) if is_sound(context, sender, index, grant, now) => {
                     sender.grant(context, index, grant, now);
                 }
-                _ if context.turns.cover(flow.peer) => sender.take_turns(context, index, now),
+                // What its time slots give it follows below.
+                _ if context.time_slots.cover(flow.peer) => continue,
                 _ => sender.stop(index),
             }
             sender.tend(context, index, now);
         }
-        sender.next_turn(context, now);
+        sender.next_time_slot(context, now);
         for one in &lease.answers {
             answer(context, sender, one, lease.heard, now);
         }

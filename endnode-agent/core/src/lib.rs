@@ -44,8 +44,8 @@ mod pairs;
 mod port;
 mod receive;
 mod sending;
+mod time_slots;
 mod timers;
-mod turns;
 
 pub use admission::{Admission, AdmissionLimits, NotAdmitted};
 pub use clock::Clock;

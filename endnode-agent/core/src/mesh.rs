@@ -129,7 +129,7 @@ impl Mesh {
                 Timer::ControllerSession => controller.listen(context, sender, now),
                 Timer::Flow(index) => sender.tend(context, index, now),
                 Timer::Pair(slot) => sender.tend_pair(context, slot, now),
-                Timer::Turn => sender.next_turn(context, now),
+                Timer::TimeSlot => sender.next_time_slot(context, now),
             }
         }
         self.go_on(now);

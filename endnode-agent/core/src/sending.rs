@@ -4,7 +4,7 @@ use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 use snin_protocol::message::Grant;
 
-use super::config::{carried, lasting};
+use super::config::carried;
 use super::context::Context;
 use super::events::{BreakReason, FlowId, Notice, PairId, PortCall, PortEvent, Post, Route};
 use super::flow::{Flow, RequestState};
@@ -30,9 +30,10 @@ impl Sender {
         now: Time,
     ) {
         self.links.list(context, &mut self.flows, flow.0, now);
-        let waits = |flow: &Flow| flow.granted().next().is_none() && context.turns.cover(flow.peer);
+        let waits =
+            |flow: &Flow| flow.granted().next().is_none() && context.time_slots.cover(flow.peer);
         if is_unserved && self.flows.find(flow).is_some_and(waits) {
-            self.take_turns(context, flow.0, now);
+            self.take_time_slots(context, flow.0, now);
         }
         // Of everything else that it has to do by itself, timers know when.
         if is_unserved {
@@ -93,35 +94,36 @@ impl Sender {
         self.links.want(context, &mut self.flows, &route, now);
     }
 
-    /// A flow to another member of the agent's collective has what its turns give it, and nothing else.
-    pub(super) fn take_turns(&mut self, context: &mut Context, index: u32, now: Time) {
+    /// A flow to another member of the agent's collective has what its time slots give it, and nothing else.
+    pub(super) fn take_time_slots(&mut self, context: &mut Context, index: u32, now: Time) {
         let Some(flow) = self.flows.get(index) else { return };
         let (id, peer) = (flow.id, flow.peer);
-        let others = |grant: &Grant| !context.turns.gave(grant);
+        let others = |grant: &Grant| !context.time_slots.gave(grant);
         if flow.current.iter().chain(&flow.next).any(others) {
             self.stop(index);
         }
         let moment = context.clock.earliest(now);
-        let mut turns = context.turns.at(moment);
-        let grants = [turns.next(), turns.next()].map(|turn| context.turns.grant(id, peer, &turn?));
-        drop(turns);
+        let mut slots = context.time_slots.at(moment);
+        let grants =
+            [slots.next(), slots.next()].map(|slot| context.time_slots.grant(id, peer, &slot?));
+        drop(slots);
         for grant in grants.iter().flatten() {
             self.grant(context, index, grant, now);
         }
     }
 
-    /// Another turn has begun.
-    pub(super) fn next_turn(&mut self, context: &mut Context, now: Time) {
+    /// Another time slot has begun, or another collective.
+    pub(super) fn next_time_slot(&mut self, context: &mut Context, now: Time) {
         for index in 0..self.flows.limit() {
-            if self.flows.get(index).is_some_and(|flow| context.turns.cover(flow.peer)) {
-                self.take_turns(context, index, now);
+            if self.flows.get(index).is_some_and(|flow| context.time_slots.cover(flow.peer)) {
+                self.take_time_slots(context, index, now);
                 self.tend(context, index, now);
             }
         }
-        let next = context.turns.at(context.clock.earliest(now)).next().map(|turn| turn.next);
+        let next = context.time_slots.at(context.clock.earliest(now)).next().map(|slot| slot.next);
         if let Some(next) = next {
             let at = context.clock.surely_from(next, now);
-            context.timers.set(Timer::Turn, at.max(now + Time(1)));
+            context.timers.set(Timer::TimeSlot, at.max(now + Time(1)));
         }
     }
 
@@ -195,7 +197,7 @@ impl Sender {
         flow.posted(piece);
         flow.clear_by = end;
         if *rate > 0 {
-            flow.paced_until = now + lasting(*rate, wire);
+            flow.paced_until = now + Time::carrying(wire, *rate);
         }
         let paced = *rate > 0 && flow.is_backlogged();
         let pair = self.links.pairs.at(id.slot);

@@ -17,15 +17,15 @@ pub(super) enum Timer {
     Flow(u32),
     /// A queue pair, by slot.
     Pair(u32),
-    /// The next turn in a collective.
-    Turn,
+    /// The next time slot of a collective.
+    TimeSlot,
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Timers {
     flows: u32,
-    /// When each is due, or never: the conversation, flows, queue pairs, the turn.
+    /// When each is due, or never: the conversation, flows, queue pairs, the time slot.
     due: Box<[Time]>,
     /// Places in `due`; the first node is 1.
     nodes: Box<[u32]>,
@@ -97,14 +97,14 @@ impl Timers {
             Timer::ControllerSession => 0,
             Timer::Flow(index) => 1 + index,
             Timer::Pair(slot) => 1 + self.flows + slot,
-            Timer::Turn => self.due.len() as u32 - 1,
+            Timer::TimeSlot => self.due.len() as u32 - 1,
         }
     }
 
     fn timer(&self, place: u32) -> Timer {
         match place {
             0 => Timer::ControllerSession,
-            _ if place as usize == self.due.len() - 1 => Timer::Turn,
+            _ if place as usize == self.due.len() - 1 => Timer::TimeSlot,
             _ if place <= self.flows => Timer::Flow(place - 1),
             _ => Timer::Pair(place - 1 - self.flows),
         }

@@ -7,7 +7,7 @@ use bincode::error::{DecodeError, EncodeError};
 use snin_fabric::{Dlid, Guid, Lid, Lmc, TreeId};
 
 use super::wire::{Wire, choices, lists, newtypes, records};
-use crate::collective::{Collective, Dims, Kind as CollectiveKind, MAX_MEMBERS, Member};
+use crate::collective::{Collective, CollectiveKind, Dims, MAX_MEMBERS, Member};
 use crate::election::{Ballot, Kind as BallotKind, Message as Vote, Priority, State as Candidacy};
 use crate::greeting::{Greet, Reason, Refused, Service, SessionMessage, Welcome};
 use crate::identity::{Identity, MAX_NAME, Role};
@@ -45,7 +45,7 @@ records! {
     ToAgent { session, term, at, body }
     Terms { window, guard, clock_error }
     Lease { sequence, heard, grants, answers, collective }
-    Collective { id, kind, members, place, tree, origin, slot, gap, from, until, rate, sl }
+    Collective { kind, members, place, tree, origin, slot, gap, from, until, rate, sl }
     Member { port, dlid }
     Dims { x, y, z }
     Grant { connection, tree, dlid, from, until, rate, pinned, sl }

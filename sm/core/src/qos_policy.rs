@@ -112,7 +112,7 @@ struct Rule {
 
 /// What a query says of the path that it wants.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Asked {
+pub struct PathQuery {
     /// QoSClass.
     pub class: Option<u16>,
     /// ServiceID.
@@ -123,7 +123,7 @@ pub struct Asked {
 
 impl QosPolicy {
     /// The level of a path, if there is a policy.
-    pub fn level(&self, from: &Subject<'_>, to: &Subject<'_>, asked: &Asked) -> Option<&Level> {
+    pub fn level(&self, from: &Subject<'_>, to: &Subject<'_>, asked: &PathQuery) -> Option<&Level> {
         let in_groups = |names: &[String], port: &Subject<'_>| {
             let mut groups = names.iter().filter_map(|name| self.groups.get(name));
             names.is_empty() || groups.any(|group| group.has(port))
@@ -261,24 +261,25 @@ end-qos-ulps
     #[test]
     fn the_first_rule_that_fits_says_the_level() {
         let policy: QosPolicy = FILE.parse().unwrap();
-        let sl = |from: &Subject<'_>, to: &Subject<'_>, asked: Asked| {
+        let sl = |from: &Subject<'_>, to: &Subject<'_>, asked: PathQuery| {
             policy.level(from, to, &asked).unwrap().sl.unwrap()
         };
         let (one, two) = (port(1), port(2));
         let switch = Subject { kind: NodeKind::Switch, ..two };
-        let none = Asked::default();
+        let none = PathQuery::default();
         assert_eq!(sl(&one, &two, none), 2);
         assert_eq!(sl(&port(0x25), &switch, none), 5);
         let named = Subject { name: "node 2", num: PortNum(2), ..one };
         let keyed = Subject { keys: &[PKey(0xFFFF), PKey(0x7002)], ..two };
         assert_eq!((sl(&named, &keyed, none), sl(&keyed, &named, none)), (5, 2));
-        let classes = [7, 10, 11].map(|class| sl(&one, &two, Asked { class: Some(class), ..none }));
+        let classes =
+            [7, 10, 11].map(|class| sl(&one, &two, PathQuery { class: Some(class), ..none }));
         assert_eq!(classes, [5, 2, 5]);
         let services = [0x1_7530, 0x1_753B, 0x106_48CA, 0x106_0384, 0x6234, 0x6235];
-        let services = services.map(|id| sl(&one, &two, Asked { service: Some(id), ..none }));
+        let services = services.map(|id| sl(&one, &two, PathQuery { service: Some(id), ..none }));
         assert_eq!(services, [3, 4, 6, 7, 8, 2]);
         let keys = [0x8ABC, 0x7FFF, 0x0005, 0x0006];
-        let keys = keys.map(|key| sl(&one, &two, Asked { key: Some(PKey(key)), ..none }));
+        let keys = keys.map(|key| sl(&one, &two, PathQuery { key: Some(PKey(key)), ..none }));
         assert_eq!(keys, [9, 11, 12, 2]);
         assert_eq!((sl(&one, &port(0x33), none), sl(&port(0x33), &one, none)), (10, 2));
         assert_eq!((sl(&one, &port(0x44), none), sl(&port(0x44), &one, none)), (13, 13));
@@ -293,7 +294,7 @@ end-qos-ulps
     #[test]
     fn nothing_says_nothing_and_a_file_comes_back() {
         let none: QosPolicy = "".parse().unwrap();
-        assert!(none.is_empty() && none.level(&port(1), &port(2), &Asked::default()).is_none());
+        assert!(none.is_empty() && none.level(&port(1), &port(2), &PathQuery::default()).is_none());
         let policy: QosPolicy = FILE.parse().unwrap();
         assert_eq!(policy.to_string().parse(), Ok(policy));
     }

@@ -301,7 +301,7 @@ impl Core {
     /// Has admission choose the connection for as many windows as it still wants.
     pub(super) fn admit(&mut self, slot: u32, ends: (HostId, HostId)) {
         // It would take the turn of one that can be granted.
-        if self.collectives.keep(ends) {
+        if self.collectives.occupy(ends) {
             self.admission.remove(ConnectionId(slot));
             return;
         }

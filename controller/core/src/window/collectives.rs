@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use snin_fabric::hosts::HostId;
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::Time;
-use snin_protocol::collective::{Collective, Kind, Member};
+use snin_protocol::collective::{Collective, CollectiveKind, Member};
 use snin_protocol::message::{Verdict, Wait};
 
 use super::Core;
 use super::fabric::{Fabric, LinkId};
 use super::ledger::{Claim, ClaimId, Holder, OwnerId};
-use plan::{Part, Plan, plan};
+use plan::{MemberPlan, Plan, plan};
 
 pub use plan::CollectiveError;
 
@@ -30,7 +30,7 @@ pub use plan::CollectiveError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CollectiveWanted {
     /// Who sends to whom.
-    pub kind: Kind,
+    pub kind: CollectiveKind,
     /// How long a phase lasts, where there are several.
     pub slot: Time,
 }
@@ -54,8 +54,6 @@ pub struct CollectiveStatus {
     pub rate: u64,
     /// Members that may send now, or are about to.
     pub granted: usize,
-    /// When the first phase began; `None` while no member may send.
-    pub origin: Option<Time>,
 }
 
 /// A collective that members know of, or will.
@@ -74,7 +72,7 @@ struct Active {
 pub(super) struct Collectives {
     /// By the slice's owner.
     active: BTreeMap<String, Active>,
-    /// Their members: whatever else these want waits.
+    /// Their members in the present view: other connections of these hosts wait.
     members: BTreeSet<HostId>,
     /// Slices or the view changed: plans are made anew with the next window.
     pub(super) stale: bool,
@@ -82,7 +80,7 @@ pub(super) struct Collectives {
 
 impl Collectives {
     /// Whether one of the two takes part in a collective.
-    pub(super) fn keep(&self, ends: (HostId, HostId)) -> bool {
+    pub(super) fn occupy(&self, ends: (HostId, HostId)) -> bool {
         !self.members.is_empty()
             && (self.members.contains(&ends.0) || self.members.contains(&ends.1))
     }
@@ -98,7 +96,6 @@ impl Collectives {
         let part = &active.plan.members[place];
         let members = active.plan.members.iter().zip(&part.to);
         Some(Collective {
-            id: claim.owner.0,
             kind: active.wanted.kind,
             members: members.map(|(other, &dlid)| Member { port: other.port, dlid }).collect(),
             place: place as u16,
@@ -113,18 +110,18 @@ impl Collectives {
         })
     }
 
-    /// Where a member's packets go in another view; `None` where they go as before.
+    /// The plan of a claim's holder, and that of all members.
+    fn plan_of(&self, claim: &Claim) -> Option<(&MemberPlan, &Plan)> {
+        let plan = &self.of(claim.owner)?.plan;
+        Some((plan.members.iter().find(|part| part.port == claim.holder.port)?, plan))
+    }
+
+    /// The links that a member's packets use in another view; `None` where they go as before. The links of a claim
+    /// are one way up and a tree down from there, so that there is one way to each member within them.
     pub(super) fn changed_way(&self, fabric: &Fabric, claim: &Claim) -> Option<Vec<LinkId>> {
-        let plan = self.of(claim.owner).map(|active| &active.plan);
-        let part = plan.zip(
-            plan.and_then(|plan| plan.members.iter().find(|part| part.port == claim.holder.port)),
-        );
-        let Some((plan, part)) = part else { return Some(Vec::new()) };
+        let Some((part, plan)) = self.plan_of(claim) else { return Some(Vec::new()) };
         let (mut links, mut same) = (BTreeSet::new(), true);
-        for (other, &dlid) in plan.members.iter().zip(&part.to) {
-            if other.port == part.port {
-                continue;
-            }
+        for (other, &dlid) in plan.others(part) {
             let ends = fabric.host_of(part.port).zip(fabric.host_of(other.port));
             match ends.and_then(|ends| Some((ends, fabric.links_to(ends, dlid)?))) {
                 Some((ends, way)) => {
@@ -138,22 +135,20 @@ impl Collectives {
         (!same).then(|| links.into_iter().collect())
     }
 
-    /// The pairs of members whose way includes a link.
-    pub(super) fn users_of(
+    /// The members that the holder of a claim sends to over a link, with the tree and the address.
+    pub(super) fn receivers_over(
         &self,
         fabric: &Fabric,
         claim: &Claim,
         link: LinkId,
     ) -> Vec<(Guid, TreeId, Dlid)> {
-        let Some(active) = self.of(claim.owner) else { return Vec::new() };
-        let part = active.plan.members.iter().find(|part| part.port == claim.holder.port);
-        let Some(part) = part else { return Vec::new() };
-        let others = active.plan.members.iter().zip(&part.to);
-        let uses = |(other, dlid): &(&Part, &Dlid)| {
-            let way = fabric.links_to((part.host, other.host), **dlid);
+        let Some((part, plan)) = self.plan_of(claim) else { return Vec::new() };
+        let uses = |(other, dlid): &(&MemberPlan, &Dlid)| {
+            let ends = fabric.host_of(part.port).zip(fabric.host_of(other.port));
+            let way = ends.and_then(|ends| fabric.links_to(ends, **dlid));
             way.is_some_and(|way| way.contains(&link))
         };
-        let used = others.filter(uses);
+        let used = plan.others(part).filter(uses);
         used.map(|(other, &dlid)| (other.port, part.tree, dlid)).collect()
     }
 }
@@ -189,12 +184,13 @@ impl Core {
         wanted: CollectiveWanted,
     ) -> Result<CollectiveStatus, CollectiveError> {
         let plan = plan(&self.fabric, &self.slicing, owner, wanted.kind)?;
+        let status = status(wanted, &plan, 0);
         let lost = self.guard_of_slot();
         let least = lost * 2;
-        if plan.phases > 1 && wanted.slot < least {
+        if status.phases > 1 && wanted.slot < least {
             return Err(CollectiveError::Slot { slot: wanted.slot, least, lost });
         }
-        Ok(status(wanted, &plan, 0, None))
+        Ok(status)
     }
 
     /// What is lost of every slot: a guard before its end, an agent's own guard before that, and how far an
@@ -203,23 +199,39 @@ impl Core {
         (self.config.guard + self.config.clock_error) * 2
     }
 
-    /// The collective of a slice.
-    pub fn collective(&self, owner: &str) -> Option<CollectiveStatus> {
-        let wanted = self.slicing.collective(owner)?;
-        let active = self.collectives.active.get(owner).filter(|active| active.wanted == wanted);
-        let Some(active) = active else {
-            // Not begun: as it would be.
-            return self.try_collective(owner, wanted).ok();
-        };
-        let claims = self.ledger.iter().filter(|(_, claim)| claim.owner == active.owner);
-        let granted = claims.filter(|(_, claim)| claim.gone.is_none()).count();
-        Some(status(wanted, &active.plan, granted, active.origin))
+    /// The collective that is wanted in a slice.
+    pub fn collective_wanted(&self, owner: &str) -> Option<CollectiveWanted> {
+        self.slicing.collective(owner)
     }
 
-    /// What a slice's collective needs is not granted to others.
+    /// The collective of a slice, in force or as it will be.
+    ///
+    /// # Errors
+    /// Why there is none, as things are.
+    pub fn collective(&self, owner: &str) -> Result<Option<CollectiveStatus>, CollectiveError> {
+        let Some(wanted) = self.collective_wanted(owner) else { return Ok(None) };
+        let active = self.collectives.active.get(owner).filter(|active| active.wanted == wanted);
+        let Some(active) = active else { return self.try_collective(owner, wanted).map(Some) };
+        let claims = self.ledger.iter().filter(|(_, claim)| claim.owner == active.owner);
+        let granted = claims.filter(|(_, claim)| claim.gone.is_none()).count();
+        Ok(Some(status(wanted, &active.plan, granted)))
+    }
+
+    /// Where both hosts are members of a collective in force: whose slice it is in, and the address that the first
+    /// one sends to.
+    pub fn collective_between(&self, ends: (HostId, HostId)) -> Option<(&str, Dlid)> {
+        let (from, to) = (self.fabric.port(ends.0)?, self.fabric.port(ends.1)?);
+        self.collectives.active.iter().find_map(|(owner, active)| {
+            let part = active.plan.members.iter().find(|part| part.port == from)?;
+            let (_, &dlid) = active.plan.others(part).find(|(other, _)| other.port == to)?;
+            Some((owner.as_str(), dlid))
+        })
+    }
+
+    /// Connections of members wait.
     pub(super) fn choose_collectives(&mut self, chosen: &mut BTreeSet<u32>) {
         for (slot, connection) in self.connections.iter_mut() {
-            if connection.ends.is_ok_and(|ends| self.collectives.keep(ends)) {
+            if connection.ends.is_ok_and(|ends| self.collectives.occupy(ends)) {
                 chosen.remove(&slot);
                 connection.verdict = Some(Verdict::Deferred(Wait::Collective));
             }
@@ -251,7 +263,7 @@ impl Core {
         }
         active.into_values().for_each(|gone| self.end_collective(Some(gone)));
         let parts = self.collectives.active.values().flat_map(|active| &active.plan.members);
-        let members = parts.map(|part| part.host).collect();
+        let members = parts.filter_map(|part| self.fabric.host_of(part.port)).collect();
         // Connections of others ask for ports anew, and those of members no more.
         self.stale |= self.collectives.members != members;
         self.collectives.members = members;
@@ -266,7 +278,7 @@ impl Core {
 
     /// Grants members what has become clear, and lengthens what they have.
     pub(super) fn grant_collectives(&mut self, now: Time) {
-        // A plan that may not be that of the view is granted to nobody.
+        // A plan is granted only while it is that of the present view.
         if self.collectives.stale {
             return;
         }
@@ -300,8 +312,12 @@ impl Core {
                 }
                 // What an agent's earlier session was granted runs out first.
                 Some(_) => {}
-                None => new.push((holder, part.links.iter().copied().collect::<Vec<_>>())),
+                None => new.push((holder, part.links.clone())),
             }
+        }
+        // While the manager is not heard what is in force goes on, and nothing begins.
+        if self.is_held(now) {
+            return;
         }
         let earliest = start.max(now);
         let clear =
@@ -327,23 +343,17 @@ impl Core {
     }
 }
 
-fn status(
-    wanted: CollectiveWanted,
-    plan: &Plan,
-    granted: usize,
-    origin: Option<Time>,
-) -> CollectiveStatus {
+fn status(wanted: CollectiveWanted, plan: &Plan, granted: usize) -> CollectiveStatus {
     let links: BTreeSet<LinkId> =
         plan.members.iter().flat_map(|part| &part.links).copied().collect();
     CollectiveStatus {
         wanted,
         members: plan.members.iter().map(|part| part.port).collect(),
         trees: plan.members.iter().map(|part| part.tree).collect(),
-        phases: plan.phases,
+        phases: wanted.kind.phases(plan.members.len() as u32).unwrap_or(0),
         links: links.len(),
         max_link_load: plan.max_link_load,
         rate: plan.rate,
         granted,
-        origin,
     }
 }

@@ -52,9 +52,7 @@ impl Core {
         let mut report = WindowReport { epoch, links, max_link_load, ..WindowReport::default() };
         self.change_trees(&mut report);
         self.grant_pending(now);
-        if !held {
-            self.grant_collectives(now);
-        }
+        self.grant_collectives(now);
         self.account(&mut report);
         self.send_verdicts();
         self.outputs.push_back(Output::Window(report));
@@ -112,7 +110,7 @@ impl Core {
 
     /// Whether nothing new is granted, since the subnet manager may have written other tables than those of the
     /// view that it told last.
-    fn is_held(&self, now: Time) -> bool {
+    pub(super) fn is_held(&self, now: Time) -> bool {
         let strict = self.config.policy == Policy::Strict;
         strict && self.manager_lost.is_some_and(|since| now >= since + VIEW_LEASE)
     }

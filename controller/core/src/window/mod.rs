@@ -54,7 +54,7 @@ pub use frames::{Frame, FrameError, FrameStatus, MAX_AHEAD, MAX_FRAMES, MAX_FRAM
 pub use slicing::{
     MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus, TreeName,
 };
-pub use why::Outcome;
+pub use why::ConnectionStatus;
 
 /// Admission before there is a view.
 const NO_REQUESTS: Limits = Limits { requests: 0, overdue_after: 0 };
@@ -322,7 +322,7 @@ impl Core {
 
     /// The connections of a member of a collective that use a link, each in its turns.
     fn collective_grants(&self, claim: &Claim, link: LinkId) -> Vec<GrantStatus> {
-        let users = self.collectives.users_of(&self.fabric, claim, link);
+        let users = self.collectives.receivers_over(&self.fabric, claim, link);
         let way = |(destination, tree, dlid)| Way {
             number: ConnectionNumber(0),
             slot: 0,

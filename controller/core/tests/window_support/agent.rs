@@ -57,7 +57,7 @@ pub struct Agent {
     pub turns: Vec<Turn>,
 }
 
-/// What an agent sends in its turns of a collective.
+/// What an agent sends in its time slots of a collective.
 pub const COLLECTIVE: ConnectionNumber = ConnectionNumber(u32::MAX);
 
 const EVERY: Time = Time::micros(700);
@@ -247,9 +247,9 @@ impl Agent {
                 sending.insert(number, grant.dlid);
             }
         }
-        let turn = self.collective.as_ref().and_then(|it| it.turn_at(clock));
-        if let Some(turn) = turn.filter(|turn| turn.from <= clock && clock < turn.until - guard)
-            && let Some(to) = turn.to
+        let slot = self.collective.as_ref().and_then(|it| it.time_slot_at(clock));
+        if let Some(slot) = slot.filter(|slot| slot.from <= clock && clock < slot.until - guard)
+            && let Some(to) = slot.to
         {
             sending.insert(COLLECTIVE, to.dlid);
         }
@@ -319,11 +319,11 @@ impl Agent {
             let now = held.now.iter().flat_map(|g| [g.from, g.until - guard]);
             now.chain(held.next.iter().map(|grant| grant.from))
         });
-        let turn = self.collective.as_ref().and_then(|it| it.turn_at(self.clock(now)));
-        let turns = turn.into_iter().flat_map(|turn| [turn.from, turn.until - guard, turn.next]);
+        let slot = self.collective.as_ref().and_then(|it| it.time_slot_at(self.clock(now)));
+        let slots = slot.into_iter().flat_map(|slot| [slot.from, slot.until - guard, slot.next]);
         let drained = self.draining.values().copied();
         let due = grants
-            .chain(turns)
+            .chain(slots)
             .map(real)
             .chain(drained)
             .filter(|&at| at > now)

@@ -4,4 +4,4 @@ mod leases;
 mod links;
 mod sending;
 mod support;
-mod turns;
+mod time_slots;

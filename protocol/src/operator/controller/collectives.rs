@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::collective::Kind;
+use crate::collective::CollectiveKind;
 
 /// The hosts of a slice take part in a collective, until it is ended or the slice is given back.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
@@ -13,7 +13,7 @@ pub struct SetCollective {
     pub owner: String,
     /// Who sends to whom; none ends the collective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
+    pub kind: Option<CollectiveKind>,
     /// How long a phase lasts, in nanoseconds; by default what one takes for `bytes`, or 20 times its guard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_ns: Option<u64>,

@@ -173,7 +173,7 @@ pub struct Window {
     pub because: Option<Because>,
 }
 
-/// Every grant in force.
+/// Every grant in force of a connection; what members of a collective have is in [`Slices`] and [`Path`].
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetGrants {}
@@ -321,6 +321,9 @@ pub struct Path {
     pub dlid: u16,
     /// The grant, if there is one.
     pub grant: Option<Grant>,
+    /// Whose slice it is in whose collective both take part: the way is that of its time slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<String>,
     /// The switches on the way, and the port out of each.
     pub hops: Vec<Hop>,
 }
@@ -334,7 +337,7 @@ pub struct Hop {
     pub port: u8,
 }
 
-/// What became of what one host asks for to another one.
+/// Whether what one host asks for to another one is granted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetWhy {
@@ -353,15 +356,15 @@ pub struct Why {
     pub to: String,
     /// Whether all that is asked for may be sent, and something is.
     pub granted: bool,
-    /// Whose slice it is in whose collective both take part, each in its turns.
+    /// Whose slice it is in whose collective both take part: the sender has its time slots.
     pub collective: Option<String>,
     /// The connections that are asked for.
-    pub connections: Vec<Outcome>,
+    pub connections: Vec<ConnectionStatus>,
 }
 
-/// What became of a connection, as of the last window.
+/// A connection that is asked for, as of the last window.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Outcome {
+pub struct ConnectionStatus {
     /// The sender's number of it.
     pub connection: u32,
     /// The tree of its grant.

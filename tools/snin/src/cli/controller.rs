@@ -22,7 +22,7 @@ pub(crate) enum Controller {
         #[command(flatten)]
         socket: ControllerSocket,
     },
-    /// Every grant in force
+    /// Every grant in force of a connection; collectives are in `snin slice list`
     Grants(ControllerSocket),
     /// Hosts, trees and unusable pairs, and where it knows them from
     Fabric(ControllerSocket),

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use snin_protocol::Time;
-use snin_protocol::collective::{Dims, Kind};
+use snin_protocol::collective::{CollectiveKind, Dims};
 
 use super::controller::ControllerSocket;
 use super::some_time;
@@ -110,7 +110,7 @@ pub(crate) struct CollectiveOf {
     /// What the hosts of --slice do together, in the order of its hosts, until `snin release --slice`
     #[arg(long, value_enum, value_name = "KIND", requires = "slice")]
     #[arg(conflicts_with_all = ["from", "to", "windows", "at", "length", "owner", "agent"])]
-    pub(crate) collective: Option<CollectiveKind>,
+    pub(crate) collective: Option<CollectiveName>,
     /// Whose slice
     #[arg(long, value_name = "OWNER", requires = "collective")]
     pub(crate) slice: Option<String>,
@@ -130,14 +130,14 @@ pub(crate) struct CollectiveOf {
 
 /// Who sends to whom in a collective.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum CollectiveKind {
+pub(crate) enum CollectiveName {
     /// Each to the next
     Ring,
-    /// Each to the next, and to the previous, in turns
+    /// Each to the next, then to the previous
     Bidir,
     /// Halving and doubling: to those whose place differs in one bit
     Hd,
-    /// Each to every other one, in turns
+    /// Each to every other one, one after the other
     Alltoall,
     /// Each to its neighbours in --dims
     Grid,
@@ -147,20 +147,21 @@ pub(crate) enum CollectiveKind {
 
 impl CollectiveOf {
     /// The kind with its dimensions.
-    pub(crate) fn kind(&self) -> Result<Option<Kind>, Failure> {
+    pub(crate) fn kind(&self) -> Result<Option<CollectiveKind>, Failure> {
         let Some(kind) = self.collective else { return Ok(None) };
         let wrong = |what: String| Failure::Content { name: "--dims".to_owned(), what };
         let missing = " missing: how many hosts in each dimension, such as 8x8";
         let dims = || self.dims.ok_or_else(|| wrong(missing.to_owned()));
         let kind = match kind {
-            CollectiveKind::Ring => Kind::Ring,
-            CollectiveKind::Bidir => Kind::BidirectionalRing,
-            CollectiveKind::Hd => Kind::HalvingDoubling,
-            CollectiveKind::Alltoall => Kind::AllToAll,
-            CollectiveKind::Grid => Kind::Grid(dims()?),
-            CollectiveKind::Halo => Kind::Halo(dims()?),
+            CollectiveName::Ring => CollectiveKind::Ring,
+            CollectiveName::Bidir => CollectiveKind::BidirectionalRing,
+            CollectiveName::Hd => CollectiveKind::HalvingDoubling,
+            CollectiveName::Alltoall => CollectiveKind::AllToAll,
+            CollectiveName::Grid => CollectiveKind::Grid(dims()?),
+            CollectiveName::Halo => CollectiveKind::Halo(dims()?),
         };
-        if self.dims.is_some() && !matches!(kind, Kind::Grid(_) | Kind::Halo(_)) {
+        if self.dims.is_some() && !matches!(kind, CollectiveKind::Grid(_) | CollectiveKind::Halo(_))
+        {
             return Err(wrong(format!(" a grid or halo has dimensions, not {kind}")));
         }
         Ok(Some(kind))

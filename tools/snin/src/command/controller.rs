@@ -8,9 +8,9 @@ use snin_daemon::control::Connection;
 use snin_daemon::http;
 use snin_daemon::session::{Credentials, Files};
 use snin_protocol::operator::controller::{
-    Because, Fabric, GetEvents, GetFabric, GetGrants, GetLinkTest, GetOwner, GetPath,
-    GetReservations, GetStatus, GetWhy, GetWindows, Grant, Grants, Host, LinkTestResult, Missed,
-    Outcome, Owners, Path, PolicyInForce, SetPolicy, Status, TestLink, Unusable, Why, Windows,
+    Because, ConnectionStatus, Fabric, GetEvents, GetFabric, GetGrants, GetLinkTest, GetOwner,
+    GetPath, GetReservations, GetStatus, GetWhy, GetWindows, Grant, Grants, Host, LinkTestResult,
+    Missed, Owners, Path, PolicyInForce, SetPolicy, Status, TestLink, Unusable, Why, Windows,
 };
 use snin_protocol::operator::{Document, Event, Events, Operation};
 
@@ -147,26 +147,28 @@ fn link_test<W: Write>(
 fn why<W: Write>(answer: &Why, out: &mut Output<W>) -> Result<(), Failure> {
     let Why { from, to, collective, connections, .. } = answer;
     if let Some(owner) = collective {
-        out.line(format!("{from} to {to}: in its turns of the collective of {owner}"))?;
+        out.line(format!("{from} to {to}: in its time slots of the collective of {owner}"))?;
     }
     if connections.is_empty() && collective.is_none() {
         out.line(format!("{from} to {to}: nothing is asked for"))?;
     }
-    connections.iter().try_for_each(|Outcome { connection, tree, why, windows_waited, behind }| {
-        let mut line = format!("{from} to {to}, connection {connection}: ");
-        match (why, tree) {
-            (Some(why), _) => line += why,
-            (None, Some(tree)) => line += &format!("granted along tree {tree}"),
-            (None, None) => line += "asked for, and decided with the next window",
-        }
-        if *windows_waited > 0 {
-            line += &format!("; for {windows_waited} windows");
-        }
-        if !behind.is_empty() {
-            line += &format!("; these still have its links: {}", behind.join(", "));
-        }
-        out.line(line)
-    })
+    connections.iter().try_for_each(
+        |ConnectionStatus { connection, tree, why, windows_waited, behind }| {
+            let mut line = format!("{from} to {to}, connection {connection}: ");
+            match (why, tree) {
+                (Some(why), _) => line += why,
+                (None, Some(tree)) => line += &format!("granted along tree {tree}"),
+                (None, None) => line += "asked for, and decided with the next window",
+            }
+            if *windows_waited > 0 {
+                line += &format!("; for {windows_waited} windows");
+            }
+            if !behind.is_empty() {
+                line += &format!("; these still have its links: {}", behind.join(", "));
+            }
+            out.line(line)
+        },
+    )
 }
 
 /// The way from one host to another.
@@ -180,9 +182,10 @@ fn way(path: &Path) -> String {
     let hops = path.hops.iter().map(|hop| format!("{}/{}", hop.switch, hop.port));
     let hops = hops.collect::<Vec<_>>().join(", ");
     let name = |end: &Option<String>| end.clone().unwrap_or_else(|| "null".to_owned());
-    let by = match &path.grant {
-        None => "nothing is granted: this is the way of ordinary traffic".to_owned(),
-        Some(grant) => format!("granted along tree {}", grant.tree),
+    let by = match (&path.grant, &path.collective) {
+        (None, Some(owner)) => format!("that of the collective of {owner}, in its time slots"),
+        (None, None) => "nothing is granted: this is the way of ordinary traffic".to_owned(),
+        (Some(grant), _) => format!("granted along tree {}", grant.tree),
     };
     let (from, to) = (name(&path.from), name(&path.to));
     format!("{from} to {to}: DLID {}, out of {hops}; {by}", path.dlid)

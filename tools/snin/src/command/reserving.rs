@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::Serialize;
 use snin_daemon::control::{Connection, ControlError};
 use snin_protocol::Time;
-use snin_protocol::collective::Kind;
+use snin_protocol::collective::CollectiveKind;
 use snin_protocol::operator::controller::{
     Collective, CollectiveSet, CreateSlice, DeleteSlice, ExplainSlice, GetSlices, Release,
     Reservation, Reserve, ResizeSlice, SetCollective, Slice, SliceExplained, SliceMade, Slices,
@@ -184,7 +184,7 @@ pub(crate) fn release<W: Write>(
 /// Has the hosts of a slice take part in a collective.
 fn collective<W: Write>(
     asked: &RequestOf,
-    kind: Kind,
+    kind: CollectiveKind,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let of = &asked.collective;

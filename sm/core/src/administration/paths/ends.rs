@@ -7,7 +7,7 @@ use snin_mad::{Gid, GidPrefix, Hex8, Hex32, PKey, Status};
 use super::super::{rates, trust};
 use super::{Wanted, Width, Wish, World, bit, choice, route};
 use crate::database::{Nodes, Place, Port};
-use crate::qos_policy::{Asked, Level, Subject};
+use crate::qos_policy::{Level, PathQuery, Subject};
 
 /// The prefix of every subnet's own GIDs (IBA 4.1.1).
 const LINK_LOCAL: GidPrefix = GidPrefix(0xFE80_0000_0000_0000);
@@ -133,7 +133,7 @@ pub(super) fn between(
 fn service<'a>(
     from: &Endpoint<'_>,
     to: &Endpoint<'_>,
-    asked: &Asked,
+    asked: &PathQuery,
     world: &'a World<'_>,
 ) -> Option<&'a Level> {
     let policy = &world.config.qos_policy;

@@ -12,7 +12,7 @@ use super::query::LONGEST;
 use super::trust::Requester;
 use super::{Outcome, World, membership, record};
 use crate::database::{Place, Port};
-use crate::qos_policy::{Asked, Level};
+use crate::qos_policy::{Level, PathQuery};
 
 use choice::Wish;
 use ends::{Endpoint, between};
@@ -72,10 +72,10 @@ impl Wanted {
     }
 
     /// What an operator's policy looks at.
-    fn asked(&self) -> Asked {
+    fn asked(&self) -> PathQuery {
         let Self { path, mask } = self;
         let service = mask.has(bit::SERVICE_ID[0]).then_some(path.service_id);
-        Asked {
+        PathQuery {
             class: mask.has(bit::QOS_CLASS).then_some(path.qos_class),
             service,
             key: mask.has(bit::P_KEY).then_some(path.p_key),

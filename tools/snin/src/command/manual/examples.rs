@@ -198,7 +198,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     (
         "snin-request",
         "snin request --collective alltoall --slice slurm/4711 --bytes 1073741824",
-        "The hosts of the job's slice send to each other in turns, each on links of its own.",
+        "The hosts of the job's slice send to each other in time slots, each on links of its own.",
     ),
     (
         "snin-request",

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use snin_fabric::Guid;
-use snin_protocol::collective::Kind;
+use snin_protocol::Time;
+use snin_protocol::collective::CollectiveKind;
 use snin_protocol::operator::Operation;
 use snin_protocol::operator::agent::{Send, SendAll};
 use snin_protocol::operator::controller::{
@@ -16,7 +17,7 @@ use super::UpError;
 use super::children::Children;
 use super::controllers::Controllers;
 use super::drive::{ASK, LONGEST, Run, ask, sum};
-use super::script::Together;
+use super::script::CollectiveLine;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -28,7 +29,7 @@ const SENDS: usize = 256;
 
 /// What came of one.
 #[derive(Serialize)]
-pub(super) struct Done {
+pub(super) struct CollectiveRun {
     /// What it was.
     kind: String,
     hosts: usize,
@@ -52,7 +53,7 @@ pub(super) struct Done {
     pub(super) complete: bool,
 }
 
-impl Done {
+impl CollectiveRun {
     pub(super) fn describe<W: Write>(&self, out: &mut Output<W>) -> Result<(), Failure> {
         let slots = self.slot_ms.map_or_else(String::new, |slot| format!(" of {slot:.0} ms"));
         let not = if self.complete { "" } else { ", and NOT all has arrived" };
@@ -75,12 +76,12 @@ impl Done {
 /// Asks for a slice and for the collective, has the hosts send, and gives both back.
 pub(super) fn run(
     number: usize,
-    together: &Together,
+    line: &CollectiveLine,
     run: &Run<'_>,
     children: &mut Children,
     controllers: &Controllers,
-) -> Result<Done, UpError> {
-    let Together { kind, hosts, bytes } = *together;
+) -> Result<CollectiveRun, UpError> {
+    let CollectiveLine { kind, hosts, bytes } = *line;
     let owner = format!("collective/{number}");
     let begin = Instant::now();
     let count = Some(hosts);
@@ -94,7 +95,7 @@ pub(super) fn run(
     let sent = kind.bytes_sent(hosts, bytes);
     let of_phase = sent.div_ceil(would_be.phases.max(1).into());
     // Headers, and what does not fill a piece at the end of a slot, are a thirty-second.
-    let wire = lasting(run.rate, of_phase + of_phase / 32);
+    let wire = Time::carrying(of_phase + of_phase / 32, run.rate).nanos();
     wanted.slot_ns = would_be.guard_ns.map(|guard| guard.max(wire) + guard);
     let mut is = set(children, controllers, &wanted)?;
     while is.granted < is.members.len() {
@@ -122,12 +123,12 @@ pub(super) fn run(
     };
     let took = begin.elapsed();
     ask_controller(children, controllers, &DeleteSlice { owner })?;
-    let line_rate = lasting(run.rate, sent) as f64 / 1e6;
+    let line_rate = Time::carrying(sent, run.rate).as_secs() * 1e3;
     let took_ms = took.as_secs_f64() * 1e3;
     let mut trees = is.trees.clone();
     trees.sort_unstable();
     trees.dedup();
-    Ok(Done {
+    Ok(CollectiveRun {
         kind: is.kind,
         hosts: ports.len(),
         bytes,
@@ -164,7 +165,7 @@ fn wait_for_slice(
 }
 
 /// What each member sends to each of its peers: the bytes of a phase, and once more where a peer is that of two.
-fn sends(kind: Kind, ports: &[Guid], of_phase: u64) -> Vec<Send> {
+fn sends(kind: CollectiveKind, ports: &[Guid], of_phase: u64) -> Vec<Send> {
     let members = ports.len() as u32;
     let phases = kind.phases(members).unwrap_or(0);
     let of_member = |place: u32| {
@@ -216,10 +217,4 @@ fn ask_controller<O: Operation>(
     let socket = controllers.socket(children);
     let said = children.request(&socket, operation);
     said.map_err(|why| UpError::Script(format!("{}: {why}", O::COMMAND)))
-}
-
-/// How long so many bytes take at a rate in bit/s, in nanoseconds.
-fn lasting(rate: u64, bytes: u64) -> u64 {
-    let nanos = u128::from(bytes) * 8_000_000_000 / u128::from(rate.max(1));
-    u64::try_from(nanos).unwrap_or(u64::MAX)
 }

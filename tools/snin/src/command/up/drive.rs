@@ -57,7 +57,7 @@ pub(super) struct Driven {
     pub(super) median_ms: f64,
     pub(super) p99_ms: f64,
     /// What hosts did together, one after the other.
-    pub(super) collectives: Vec<collective::Done>,
+    pub(super) collectives: Vec<collective::CollectiveRun>,
     /// The events, a line each.
     pub(super) events: Vec<String>,
     pub(super) kills: u32,

@@ -21,7 +21,7 @@ use std::fmt::{self, Display};
 
 use snin_emulator::{Fault, place};
 use snin_fabric::Topology;
-use snin_protocol::collective::{Dims, Kind};
+use snin_protocol::collective::{CollectiveKind, Dims};
 
 const FORM: &str = "expected windows N, collective KIND HOSTS BYTES, seed N, messages N, bytes N, \
                     kill, stop or continue controller @window N, \
@@ -46,25 +46,25 @@ pub(super) enum Act {
 
 /// What hosts do together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Together {
-    pub(super) kind: Kind,
+pub(super) struct CollectiveLine {
+    pub(super) kind: CollectiveKind,
     pub(super) hosts: u32,
     /// Of its own that each has.
     pub(super) bytes: u64,
 }
 
-impl Together {
+impl CollectiveLine {
     fn parse(words: &[&str]) -> Result<Self, String> {
         let [kind, hosts, bytes] = words else { return Err(FORM.to_owned()) };
         let count = || hosts.parse().map_err(|_| format!("`{hosts}` is no number of hosts"));
         let dims = || hosts.parse::<Dims>();
         let (kind, hosts) = match *kind {
-            "ring" => (Kind::Ring, count()?),
-            "bidir" => (Kind::BidirectionalRing, count()?),
-            "hd" => (Kind::HalvingDoubling, count()?),
-            "alltoall" => (Kind::AllToAll, count()?),
-            "grid" => (Kind::Grid(dims()?), dims()?.members()),
-            "halo" => (Kind::Halo(dims()?), dims()?.members()),
+            "ring" => (CollectiveKind::Ring, count()?),
+            "bidir" => (CollectiveKind::BidirectionalRing, count()?),
+            "hd" => (CollectiveKind::HalvingDoubling, count()?),
+            "alltoall" => (CollectiveKind::AllToAll, count()?),
+            "grid" => (CollectiveKind::Grid(dims()?), dims()?.members()),
+            "halo" => (CollectiveKind::Halo(dims()?), dims()?.members()),
             _ => {
                 return Err(format!(
                     "`{kind}`: ring, bidir, hd, alltoall, grid or halo is possible"
@@ -77,7 +77,7 @@ impl Together {
     }
 }
 
-impl Display for Together {
+impl Display for CollectiveLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} hosts", self.kind, self.hosts)
     }
@@ -93,7 +93,7 @@ pub(super) struct Script {
     /// Bytes of each; 0: a quarter of what a window carries, together.
     pub(super) bytes: u64,
     /// What hosts do together, one after the other, before the windows.
-    pub(super) collectives: Vec<Together>,
+    pub(super) collectives: Vec<CollectiveLine>,
     /// With the windows, counted from 1, in their order.
     pub(super) acts: Vec<(u32, Act)>,
 }
@@ -163,7 +163,7 @@ impl Script {
             return Ok(());
         }
         if let ["collective", words @ ..] = line.split_whitespace().collect::<Vec<_>>().as_slice() {
-            self.collectives.push(Together::parse(words)?);
+            self.collectives.push(CollectiveLine::parse(words)?);
             return Ok(());
         }
         let (key, value) = line.split_once(' ').ok_or_else(form)?;
@@ -203,10 +203,10 @@ mod tests {
     #[test]
     fn a_collective_has_its_hosts_or_its_dimensions() {
         let script = parse("windows 0\ncollective ring 4 9\ncollective halo 2x2 8\n").unwrap();
-        let halo = Kind::Halo(Dims { x: 2, y: 2, z: 1 });
-        let together = |kind, bytes| Together { kind, hosts: 4, bytes };
+        let halo = CollectiveKind::Halo(Dims { x: 2, y: 2, z: 1 });
+        let together = |kind, bytes| CollectiveLine { kind, hosts: 4, bytes };
         assert_eq!(script.windows, 0);
-        assert_eq!(script.collectives, [together(Kind::Ring, 9), together(halo, 8)]);
+        assert_eq!(script.collectives, [together(CollectiveKind::Ring, 9), together(halo, 8)]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! A collective in a lease: flows to its members send in their turns and ask for nothing.
+//! A collective in a lease: flows to its members send in their time slots and ask for nothing.
 
 use snin_agent_core::{Config, FlowId, Output};
 use snin_fabric::{Dlid, Guid, Lid};
 use snin_protocol::Time;
-use snin_protocol::collective::{Collective, Kind, Member};
+use snin_protocol::collective::{Collective, CollectiveKind, Member};
 use snin_protocol::message::{AgentMessage, ControllerMessage, FromAgent, Lease};
 
 use crate::support::*;
@@ -24,8 +24,7 @@ fn collective(bench: &Bench) -> Collective {
         dlid: Dlid(Lid(64 + 8 * place as u16 + TREE.0)),
     };
     Collective {
-        id: 1,
-        kind: Kind::AllToAll,
+        kind: CollectiveKind::AllToAll,
         members: ports.iter().enumerate().map(member).collect(),
         place: 0,
         tree: TREE,
@@ -76,22 +75,22 @@ fn sent(bench: &mut Bench, pairs: &[snin_agent_core::PairId]) -> Vec<(u32, u32)>
 }
 
 #[test]
-fn each_flow_has_its_turn_and_the_guard_is_kept() {
+fn each_flow_has_its_time_slot_and_the_guard_is_kept() {
     let mut bench = two_flows();
     let begin = bench.now;
-    // The second one's queue pair is made before its turn comes.
+    // The second one's queue pair is made before its time slot comes.
     let pairs = bench.connect_all();
     assert_eq!(pairs.len(), 2);
-    let mut per_turn = Vec::new();
-    for turn in 0..6 {
+    let mut per_slot = Vec::new();
+    for slot in 0..6 {
         let (mut flows, mut bytes) = (Vec::new(), 0);
-        bench.pass(begin + SLOT * turn - bench.now);
-        while bench.now < begin + SLOT * (turn + 1) - Time(1) {
+        bench.pass(begin + SLOT * slot - bench.now);
+        while bench.now < begin + SLOT * (slot + 1) - Time(1) {
             let posts = bench.posts();
             let idle = posts.is_empty();
             for post in posts {
                 let end = bench.now + Time(u64::from(post.piece.bytes));
-                assert!(end <= begin + SLOT * (turn + 1) - GUARD * 2, "turn {turn}: {end}");
+                assert!(end <= begin + SLOT * (slot + 1) - GUARD * 2, "slot {slot}: {end}");
                 flows.push(post.piece.flow.0);
                 bytes += post.piece.bytes;
                 bench.pass(Time(u64::from(post.piece.bytes)));
@@ -102,11 +101,11 @@ fn each_flow_has_its_turn_and_the_guard_is_kept() {
             }
         }
         flows.dedup();
-        assert_eq!(flows, [(turn % 2) as u32], "turn {turn}");
-        per_turn.push(bytes);
+        assert_eq!(flows, [(slot % 2) as u32], "slot {slot}");
+        per_slot.push(bytes);
     }
     // A byte a nanosecond, pieces of four at a time of 1000.
-    assert!(per_turn.iter().all(|&bytes| bytes > 50_000), "{per_turn:?}");
+    assert!(per_slot.iter().all(|&bytes| bytes > 50_000), "{per_slot:?}");
     assert_eq!(bench.counters().overruns, 0);
 }
 
@@ -137,7 +136,7 @@ fn one_that_a_controller_may_not_say_is_counted() {
         Collective { slot: Time::ZERO, ..good.clone() },
         Collective { until: good.from, ..good.clone() },
         Collective { until: good.from + Time::secs(2), ..good.clone() },
-        Collective { kind: Kind::HalvingDoubling, ..good.clone() },
+        Collective { kind: CollectiveKind::HalvingDoubling, ..good.clone() },
         Collective { members: Vec::new(), ..good },
     ];
     let count = bad.len() as u64;
