@@ -16,8 +16,8 @@ use snin_fabric::{Dlid, Guid, TreeId};
 
 use crate::Time;
 
-/// The most members.
-pub const MAX_MEMBERS: usize = 1024;
+/// The most members: a controller looks at the way from each to each in the loop that decides windows.
+pub const MAX_MEMBERS: usize = 256;
 
 /// Who sends to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -286,7 +286,7 @@ impl Collective {
         has_slots && usize::from(self.place) < self.members.len() && self.from < self.until
     }
 
-    /// The time slot at a moment, or the first one where that is before it. Sound collectives have one at any time.
+    /// The time slot at a moment, or the first one where that is before it. Sound ones have one at any time.
     pub fn time_slot_at(&self, now: Time) -> Option<TimeSlot> {
         let members = self.members.len() as u32;
         let phases = self.kind.phases(members).ok().filter(|_| self.is_sound())?;
@@ -370,7 +370,7 @@ mod tests {
             "3x4x1 makes 12 members, but there are 16"
         );
         assert!(why(CollectiveKind::Ring, 1).contains("at least 2"));
-        assert!(why(CollectiveKind::AllToAll, 1025).contains("at most 1024"));
+        assert!(why(CollectiveKind::AllToAll, 257).contains("at most 256"));
         assert_eq!("8x8".parse(), Ok(Dims { x: 8, y: 8, z: 1 }));
         for wrong in ["", "0x4", "8*8", "2x2x2x2", "65535x65535"] {
             assert!(wrong.parse::<Dims>().unwrap_err().contains("expected"), "{wrong}");

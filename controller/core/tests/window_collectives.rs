@@ -74,7 +74,7 @@ fn every_kind_has_its_links_and_others_wait_or_go_beside_it() {
         assert!(granted(&world).is_superset(&BTreeSet::from([2, 3])), "{kind}");
         world.core.set_collective(JOB, None).unwrap();
         world.run(20);
-        // What a member sends of its time slots, less what guards and clocks may take of each; 60 windows were its.
+        // What a member sends of its time slots, less what guards and clocks may take; 60 windows were its.
         let most = world.life.config.window * 60;
         for (place, port) in (0..).zip(&status.members) {
             let slots = (0..status.phases).filter(|&phase| kind.peer(8, place, phase).is_some());
