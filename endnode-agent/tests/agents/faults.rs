@@ -17,7 +17,7 @@ use snin_protocol::Term;
 use crate::controller::Controller;
 use crate::host::{Receiver, message, settings, texts, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What is promised.
 const SOON: Duration = Duration::from_secs(2);
 
@@ -304,7 +304,7 @@ fn what_is_missing_is_said_in_one_line() {
         let text = texts(1, None, more).remove(0);
         std::fs::write("/root/wrong.toml", text).unwrap();
         let command =
-            format!("{before} timeout 20 /usr/local/bin/snin-agent --config /root/wrong.toml");
+            format!("{before} timeout 60 /usr/local/bin/snin-agent --config /root/wrong.toml");
         let done =
             Command::new("bash").args(["-c", &command]).stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8(done.stderr).unwrap();

@@ -14,7 +14,7 @@ use crate::controller::Controller;
 use crate::host::{Receiver, message, settings, texts, until};
 use crate::quiet;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As many as `name` says, or else so many.
 fn size(name: &str, usual: u64) -> u64 {

@@ -10,7 +10,7 @@ use snin_fabric::Guid;
 use crate::controller::Controller;
 use crate::host::{message, settings, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends one message, which arrives.
 fn arrives(flow: &mut Flow, number: u64, at: &Agent) {
