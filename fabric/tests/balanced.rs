@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::generate::{Recipe, cut_cables};
-use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::routing::{Engine, Order, Routing, RoutingOptions};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology};
 
 fn routed(recipe: &str, lmc: u8) -> (Topology, Routing) {
@@ -13,6 +13,11 @@ fn routed(recipe: &str, lmc: u8) -> (Topology, Routing) {
     let routing = Routing::compute(&topology, Engine::Trees, Lmc::new(lmc)).unwrap();
     assert!(routing.forest.is_empty() && routing.unreachable.is_empty(), "{recipe}");
     (topology, routing)
+}
+
+fn in_order(topology: &Topology, order: Order<'_>) -> Routing {
+    let lmc = Lmc::new(0);
+    Routing::with(topology, &RoutingOptions { lmc, order, ..RoutingOptions::default() }).unwrap()
 }
 
 /// The links between switches that a packet leaves by.
@@ -151,12 +156,12 @@ fn a_cut_moves_few_routes() {
         let (mut kept, mut anew) = (0, 0);
         for seed in 1..=4 {
             let less = cut_cables(&whole, 1, seed);
-            let after = Routing::after(&less, Lmc::new(0), 0, &order).unwrap();
+            let after = in_order(&less, Order::Former(&order));
             assert!(!has_a_credit_loop(&less, &after), "{recipe}, seed {seed}");
             kept += moved(&whole, &before, &after);
             let none = Routing::compute(&less, Engine::Trees, Lmc::new(0)).unwrap();
             anew += moved(&whole, &before, &none);
-            let told = Routing::in_order(&less, Lmc::new(0), 0, after.order()).unwrap();
+            let told = in_order(&less, Order::Given(after.order()));
             assert!(told.tables == after.tables, "{recipe}, seed {seed}");
         }
         println!(
@@ -174,7 +179,7 @@ fn any_order_routes_all() {
     let orders: [&[u32]; 4] = [&[], &[29, 29, 29], &[7, 4_000_000, 3], &[u32::MAX]];
     for order in orders {
         let order: Vec<NodeIndex> = order.iter().map(|&switch| NodeIndex(switch)).collect();
-        let told = Routing::in_order(&topology, Lmc::new(0), 0, &order).unwrap();
+        let told = in_order(&topology, Order::Given(&order));
         assert!(told.unreachable.is_empty() && !has_a_credit_loop(&topology, &told));
         assert_eq!(told.hosts, routing.hosts);
     }

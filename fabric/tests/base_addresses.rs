@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::generate::Recipe;
-use snin_fabric::routing::{Engine, Placement, Routing};
+use snin_fabric::routing::{Engine, Placement, Routing, RoutingOptions};
 use snin_fabric::{Addresses, Lid, Lmc, PortIndex, PortNum, Topology, TreeId};
 
 fn build(recipe: &str) -> Topology {
@@ -81,7 +81,8 @@ fn addresses_that_ports_keep_are_spread_too() {
 fn so_many_trees_carry_it_as_are_kept_for_it() {
     let topology = build("clos:16,8,8");
     for unmanaged in 1..=8 {
-        let routing = Routing::with_unmanaged_trees(&topology, None, unmanaged).unwrap();
+        let options = RoutingOptions { unmanaged_trees: unmanaged, ..RoutingOptions::default() };
+        let routing = Routing::with(&topology, &options).unwrap();
         let (load, trees) = loads(&topology, &routing, routing.plan.addresses());
         assert_eq!(trees.len(), unmanaged);
         assert_eq!(trees, routing.plan.unmanaged_trees().iter().copied().collect());

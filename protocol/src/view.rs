@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use snin_fabric::dump::guid2lid;
-use snin_fabric::routing::{Placement, Routing, RoutingError, tables_hash};
+use snin_fabric::routing::{
+    Engine, Lanes, Order, Placement, Routing, RoutingError, RoutingOptions, tables_hash,
+};
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Guid, Lmc, NodeIndex, PortIndex, Topology, TreeId, ibnet};
 
@@ -128,6 +130,10 @@ pub struct ViewBegin {
     pub unmanaged_trees: u16,
     /// The service level of what is granted, 0 to 15; 0 where it has no lane of its own.
     pub granted_sl: u8,
+    /// How the tables were made.
+    pub engine: Engine,
+    /// Where each path has a lane: how many there might have been.
+    pub lanes: u8,
     /// At which offset from a port's base address each tree's address is, by tree; at most [`MAX_TREES`].
     pub places: Vec<u16>,
     /// Where there are no trees: the switches from the top to the bottom, as far as the manager's choice is to be
@@ -254,6 +260,8 @@ pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>
         lmc: view.routing().plan.lmc(),
         unmanaged_trees: view.routing().plan.unmanaged_trees().len() as u16,
         granted_sl: view.granted_sl(),
+        engine: view.routing().engine,
+        lanes: view.routing().lanes.as_ref().map_or(1, Lanes::most),
         places,
         order: order(view),
         unusable: unusable_pairs(view)?,
@@ -311,11 +319,16 @@ impl Assembly {
         let unmanaged = usize::from(begin.unmanaged_trees);
         let order: Vec<NodeIndex> =
             begin.order.iter().map(|&place| NodeIndex(place.into())).collect();
-        let lmc = Some(begin.lmc);
-        let mut routing = match order.is_empty() {
-            true => Routing::with_unmanaged_trees(&topology, lmc, unmanaged)?,
-            false => Routing::in_order(&topology, lmc, unmanaged, &order)?,
+        let order = if order.is_empty() { Order::Best } else { Order::Given(&order) };
+        let options = RoutingOptions {
+            engine: begin.engine,
+            lmc: Some(begin.lmc),
+            unmanaged_trees: unmanaged,
+            order,
+            lanes: begin.lanes,
+            ..RoutingOptions::default()
         };
+        let mut routing = Routing::with(&topology, &options)?;
         let placement = Placement::new(begin.places, &routing.plan);
         if &addresses != routing.plan.addresses() || !placement.is_planned(&routing.plan) {
             routing.tables = placement.tables(&topology, &routing, &addresses);

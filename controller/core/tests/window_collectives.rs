@@ -10,7 +10,7 @@ use snin_controller_core::config::Policy;
 use snin_controller_core::events::Event;
 use snin_controller_core::window::{CollectiveError, CollectiveWanted, SliceHosts};
 use snin_fabric::Guid;
-use snin_fabric::routing::Routing;
+use snin_fabric::routing::{Routing, RoutingOptions};
 use snin_protocol::Time;
 use snin_protocol::collective::{CollectiveKind, Dims};
 use snin_protocol::message::{Verdict, Wait};
@@ -164,7 +164,8 @@ fn without_a_manager_what_is_in_force_goes_on() {
     let mut life = Life::calm();
     life.config.policy = Policy::Strict;
     let mut fabric = Fabric::generated("clos:4,4,4");
-    fabric.routing = Routing::with_unmanaged_trees(&fabric.topology, None, 1).unwrap();
+    let options = RoutingOptions { unmanaged_trees: 1, ..RoutingOptions::default() };
+    fabric.routing = Routing::with(&fabric.topology, &options).unwrap();
     let mut world = World::new(fabric, life, 2);
     world.run(10);
     let ports: Vec<Guid> = world.fabric.ports();

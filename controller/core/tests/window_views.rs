@@ -6,7 +6,7 @@ use snin_controller_core::Core;
 use snin_controller_core::config::{Config, Policy};
 use snin_controller_core::events::{Event, Output};
 use snin_fabric::Guid;
-use snin_fabric::routing::Routing;
+use snin_fabric::routing::{Routing, RoutingOptions};
 use snin_protocol::message::{
     AgentMessage, Ask, Change, ControllerMessage, FromAgent, Grant, Hello, LinkTest, LinkTested,
     Request,
@@ -126,7 +126,8 @@ fn a_controller_whose_agents_know_a_later_term_says_which_one_it_needs() {
 #[test]
 fn a_strict_controller_grants_nothing_new_when_its_manager_was_not_heard_for_long() {
     let mut fabric = Fabric::generated("clos:2,4,2");
-    fabric.routing = Routing::with_unmanaged_trees(&fabric.topology, None, 1).unwrap();
+    let options = RoutingOptions { unmanaged_trees: 1, ..RoutingOptions::default() };
+    fabric.routing = Routing::with(&fabric.topology, &options).unwrap();
     let ports = fabric.ports();
     let asks = |core: &mut Core, from: usize, to: usize| {
         let request = Request {

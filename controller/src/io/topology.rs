@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use snin_fabric::routing::Routing;
+use snin_fabric::routing::{Routing, RoutingOptions};
 use snin_fabric::view::{PlannedView, View};
 use snin_fabric::{Lmc, ibnet};
 use snin_protocol::view::Policy;
@@ -24,7 +24,8 @@ pub fn read(
     let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
     let topology = ibnet::parse(&text).map_err(|error| Failure::file(path, error))?;
     let unmanaged_trees = usize::from(policy == Policy::Strict);
-    let routing = Routing::with_unmanaged_trees(&topology, lmc, unmanaged_trees);
+    let options = RoutingOptions { lmc, unmanaged_trees, ..RoutingOptions::default() };
+    let routing = Routing::with(&topology, &options);
     let routing = routing.map_err(|error| Failure::file(path, error))?;
     Ok(Arc::new(PlannedView { version, topology, routing, unusable: Default::default() }))
 }

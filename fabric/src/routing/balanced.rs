@@ -6,10 +6,21 @@
 //! of a link is how many hosts send over it. When all base addresses have routes, each is routed once more beside
 //! all others. DFSSSP (Domke, Hoefler, Nagel, 2011) weighs by the sum alone, once; that leaves links with more.
 
-use super::Ranks;
-use super::reach::{Links, Reach};
 use crate::hosts::Hosts;
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
+
+/// Which next hops routes may take.
+pub(super) trait NextHops {
+    /// Calls `each` for every other switch with a route to `to`, with the ports of its nearest next hops: the
+    /// nearest switch first, so that each hop leads to a switch before. A switch that is not to choose has no ports.
+    fn find(
+        &mut self,
+        topology: &Topology,
+        to: NodeIndex,
+        chooses: &dyn Fn(NodeIndex) -> bool,
+        each: &mut dyn FnMut(NodeIndex, &[PortNum]),
+    );
+}
 
 /// The addresses of the hosts on a switch.
 #[derive(Clone, Copy)]
@@ -43,22 +54,19 @@ pub(super) type Cost = (u64, u64);
 /// Returns what base addresses cost.
 pub(super) fn fill(
     topology: &Topology,
-    links: &Links,
-    ranks: &Ranks,
+    next_hops: &mut dyn NextHops,
     ends: &[Ends<'_>],
     offsets: usize,
     tables: &mut [ForwardingTable],
 ) -> Cost {
     let mut balance = Balance::new(topology);
-    let mut reach = Reach::new(links);
     let mut lay = |balance: &mut Balance, is_laid: &dyn Fn(Lid) -> bool, again: bool| {
         for &Ends { switch, lids } in ends {
             let mut lids = lids.iter().copied().filter(|&lid| is_laid(lid)).peekable();
             if lids.peek().is_none() {
                 continue;
             }
-            reach.compute(links, ranks, switch);
-            balance.find_hops(topology, (links, ranks, &reach), switch, |_| true);
+            balance.find_hops(topology, next_hops, switch, &|_| true);
             for lid in lids {
                 if again {
                     balance.take_out(topology, lid, tables);
@@ -106,27 +114,19 @@ impl Balance {
         (self.loads.iter().copied().max().unwrap_or(0), self.loads.iter().sum())
     }
 
-    /// The switches with a route to `to`, and the nearest legal hops of those that are to choose.
+    /// The switches with a route to `to`, and the nearest hops of those that are to choose.
     pub(super) fn find_hops(
         &mut self,
         topology: &Topology,
-        (links, ranks, reach): (&Links, &Ranks, &Reach),
+        next_hops: &mut dyn NextHops,
         to: NodeIndex,
-        chooses: impl Fn(NodeIndex) -> bool,
+        chooses: &dyn Fn(NodeIndex) -> bool,
     ) {
-        let mut is_above = vec![false; topology.switch_count()];
-        reach.above().iter().for_each(|switch| is_above[switch.index()] = true);
-        let others = ranks.descending().iter().filter(|switch| !is_above[switch.index()]);
         self.hops.clear();
-        let mut ports = Vec::new();
-        for &switch in reach.above().iter().filter(|&&switch| switch != to).chain(others) {
-            ports.clear();
-            if chooses(switch) {
-                reach.nearest(links, switch, &mut ports);
-            }
+        next_hops.find(topology, to, chooses, &mut |switch, ports| {
             let hops = ports.iter().filter_map(|&port| Hop::over(topology, switch, port));
             self.hops.push((switch, hops.collect()));
-        }
+        });
     }
 
     /// Chooses the hops of an address on the switch that hops were found to, where a switch is free to; elsewhere

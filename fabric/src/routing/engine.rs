@@ -4,26 +4,39 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use super::orders::Wanted;
+use super::orders::Order;
 use super::parts::Part;
-use super::{AddressPlan, Forest, PlanError, Ranks, Unreachable, gaps, min_hop, orders, tables};
+use super::{
+    AddressPlan, Forest, Lanes, PlanError, Ranks, Unreachable, gaps, min_hop, orders, tables,
+};
 use crate::clos::{Clos, NotClos, recognise};
 use crate::hosts::Hosts;
 use crate::{ForwardingTable, Guid, Lmc, NodeIndex, Topology};
 
 /// How tables are made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Engine {
     /// Routing trees on a Clos; up*/down* on anything else, by the best of several orders of its switches, and
     /// along trees in each Clos of several that cables join.
     #[default]
     Trees,
-    /// Balanced up*/down* from the switch in the middle, on a Clos too: a baseline.
+    /// Balanced up*/down* by the best of several orders of the switches, on a Clos too.
     UpDown,
+    /// Balanced shortest paths, of which each has a virtual lane so that none closes a credit loop; up*/down* where
+    /// there are too few lanes. Programs have to send with the service level of the path.
+    Lanes,
+    /// The same with the shortest path by the lowest ports: dimension by dimension on a torus or a mesh.
+    DimensionOrder,
     /// Balanced shortest paths at LMC 0.
     MinHop,
     /// D-mod-K at LMC 0, Clos only.
     DModK,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Trees, Self::UpDown, Self::Lanes, Self::DimensionOrder, Self::MinHop, Self::DModK];
 }
 
 impl fmt::Display for Engine {
@@ -31,6 +44,8 @@ impl fmt::Display for Engine {
         f.write_str(match self {
             Self::Trees => "trees",
             Self::UpDown => "updown",
+            Self::Lanes => "lanes",
+            Self::DimensionOrder => "dor",
             Self::MinHop => "minhop",
             Self::DModK => "dmodk",
         })
@@ -41,10 +56,10 @@ impl FromStr for Engine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let engines = [Self::Trees, Self::UpDown, Self::MinHop, Self::DModK];
-        let found = engines.into_iter().find(|engine| engine.to_string() == text);
+        let found = Self::ALL.into_iter().find(|engine| engine.to_string() == text);
         found.ok_or_else(|| {
-            format!("`{text}` is no routing (expected trees, updown, minhop or dmodk)")
+            let names = Self::ALL.map(|engine| engine.to_string()).join(", ");
+            format!("`{text}` is no routing (expected one of {names})")
         })
     }
 }
@@ -61,6 +76,30 @@ pub enum RoutingError {
     /// The baselines have one address a port.
     #[error("{0} routes at LMC 0 only, not {1}")]
     NeedsLmcZero(Engine, Lmc),
+}
+
+/// What is asked of tables.
+#[derive(Clone, Copy, Debug)]
+pub struct RoutingOptions<'a> {
+    /// How they are made.
+    pub engine: Engine,
+    /// 2^LMC addresses a host port; `None`: the least that gives each tree an address, or the most that fits.
+    pub lmc: Option<Lmc>,
+    /// Base addresses lead along at most so many trees; 0: along all.
+    pub unmanaged_trees: usize,
+    /// Which switches are above which, where there are no trees.
+    pub order: Order<'a>,
+    /// Switches at the top instead, as far as they are there: OpenSM's `root_guid_file`.
+    pub roots: &'a [Guid],
+    /// The data lanes that every link between switches has.
+    pub lanes: u8,
+}
+
+impl Default for RoutingOptions<'_> {
+    fn default() -> Self {
+        let (engine, order) = (Engine::Trees, Order::Best);
+        Self { engine, lmc: None, unmanaged_trees: 0, order, roots: &[], lanes: 8 }
+    }
 }
 
 /// Everything that follows from a topology.
@@ -82,99 +121,64 @@ pub struct Routing {
     pub tables: Vec<ForwardingTable>,
     /// Pairs of switches between which no legal route exists.
     pub unreachable: Vec<Unreachable>,
+    /// The virtual lane of each path, where one lane is not enough.
+    pub lanes: Option<Lanes>,
 }
 
 impl Routing {
-    /// Computes addresses, trees and tables. `lmc`: `None` for the least that gives each tree an
-    /// address, or the most that fits.
+    /// Computes addresses, trees and tables, where nothing is asked but these.
     ///
     /// # Errors
-    /// See [`RoutingError`]. A fabric that is no Clos is no error: it is routed up*/down*.
+    /// As [`Self::with`].
     pub fn compute(
         topology: &Topology,
         engine: Engine,
         lmc: Option<Lmc>,
     ) -> Result<Self, RoutingError> {
+        Self::with(topology, &RoutingOptions { engine, lmc, ..RoutingOptions::default() })
+    }
+
+    /// Computes addresses, trees and tables.
+    ///
+    /// # Errors
+    /// See [`RoutingError`]. A fabric that is no Clos is no error: it is routed up*/down*, and so is one that has
+    /// not the lanes for shortest paths; [`Self::engine`] says so.
+    pub fn with(topology: &Topology, options: &RoutingOptions<'_>) -> Result<Self, RoutingError> {
         let hosts = Hosts::of(topology);
         let shape = recognise(topology, &hosts);
+        let RoutingOptions { engine, lmc, .. } = *options;
         match engine {
-            Engine::Trees => Self::trees(topology, hosts, shape, (lmc, 0), Wanted::Best),
+            Engine::Trees => Self::trees(topology, hosts, shape, options),
             Engine::MinHop | Engine::DModK if lmc.is_some_and(|lmc| lmc != Lmc::ZERO) => {
                 Err(RoutingError::NeedsLmcZero(engine, lmc.unwrap_or_default()))
             }
             Engine::UpDown => {
-                let ranks = Ranks::of_any(topology, &hosts);
+                let ranks = orders::choose(topology, &hosts, options.order, options.roots);
                 Self::up_down(topology, hosts, shape, ranks, lmc)
+            }
+            Engine::Lanes | Engine::DimensionOrder => {
+                Self::shortest(topology, hosts, shape, options)
             }
             Engine::MinHop => Self::min_hop(topology, hosts, shape),
             Engine::DModK => Self::d_mod_k(topology, hosts, shape),
         }
     }
 
-    /// The same along trees, where base addresses lead along at most so many of them; 0: along all.
-    ///
-    /// # Errors
-    /// As [`Self::compute`].
-    pub fn with_unmanaged_trees(
-        topology: &Topology,
-        lmc: Option<Lmc>,
-        unmanaged_trees: usize,
-    ) -> Result<Self, RoutingError> {
-        Self::of(topology, (lmc, unmanaged_trees), Wanted::Best)
-    }
-
-    /// The same after a change: where there are no trees the switches keep their order, which had been `former`
-    /// from the top to the bottom, unless another one is better by more than a quarter. So a cut moves few routes.
-    ///
-    /// # Errors
-    /// As [`Self::compute`].
-    pub fn after(
-        topology: &Topology,
-        lmc: Option<Lmc>,
-        unmanaged_trees: usize,
-        former: &[Guid],
-    ) -> Result<Self, RoutingError> {
-        Self::of(topology, (lmc, unmanaged_trees), Wanted::Former(former))
-    }
-
-    /// The same with an order that somebody else has chosen.
-    ///
-    /// # Errors
-    /// As [`Self::compute`].
-    pub fn in_order(
-        topology: &Topology,
-        lmc: Option<Lmc>,
-        unmanaged_trees: usize,
-        order: &[NodeIndex],
-    ) -> Result<Self, RoutingError> {
-        Self::of(topology, (lmc, unmanaged_trees), Wanted::Given(order))
-    }
-
     /// The switches from the top to the bottom, where an order of them was chosen because there are no trees.
     pub fn order(&self) -> &[NodeIndex] {
-        let is_chosen = self.engine == Engine::Trees && self.forest.is_empty();
+        let is_chosen = self.engine != Engine::MinHop && self.forest.is_empty();
         let is_joined = matches!(self.shape, Err(NotClos::Joined(_)));
         let ranks = self.ranks.as_ref().filter(|_| is_chosen && !is_joined);
         ranks.map_or(&[], Ranks::descending)
-    }
-
-    fn of(
-        topology: &Topology,
-        addresses: (Option<Lmc>, usize),
-        wanted: Wanted<'_>,
-    ) -> Result<Self, RoutingError> {
-        let hosts = Hosts::of(topology);
-        let shape = recognise(topology, &hosts);
-        Self::trees(topology, hosts, shape, addresses, wanted)
     }
 
     fn trees(
         topology: &Topology,
         hosts: Hosts,
         shape: Result<Clos, NotClos>,
-        (lmc, unmanaged_trees): (Option<Lmc>, usize),
-        wanted: Wanted<'_>,
+        options: &RoutingOptions<'_>,
     ) -> Result<Self, RoutingError> {
+        let RoutingOptions { lmc, unmanaged_trees, order, roots, .. } = *options;
         let engine = Engine::Trees;
         let not_clos = match shape {
             Err(reason) => reason,
@@ -198,6 +202,7 @@ impl Routing {
                         plan,
                         tables,
                         unreachable,
+                        lanes: None,
                     });
                 };
                 // So many cables are missing that its ranks leave hosts without a route: what joins
@@ -209,7 +214,7 @@ impl Routing {
         let parts = Part::all(topology, &hosts);
         // Parts have ranks by their stages, and the whole has ranks that fit them.
         let ranks = match parts.is_empty() {
-            true => orders::choose(topology, &hosts, wanted),
+            true => orders::choose(topology, &hosts, order, roots),
             false => Ranks::of_any(topology, &hosts),
         };
         let mut routing = Self::up_down(topology, hosts, Err(not_clos), ranks, lmc)?;
@@ -236,7 +241,27 @@ impl Routing {
         let plan = AddressPlan::new(topology, None, lmc, 0)?;
         let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
         let (engine, ranks) = (Engine::UpDown, Some(ranks));
-        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable })
+        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable, lanes: None })
+    }
+
+    fn shortest(
+        topology: &Topology,
+        hosts: Hosts,
+        shape: Result<Clos, NotClos>,
+        options: &RoutingOptions<'_>,
+    ) -> Result<Self, RoutingError> {
+        let RoutingOptions { engine, lmc, order, roots, lanes, .. } = *options;
+        let ranks = orders::given(topology, order, roots);
+        let ranks = ranks.unwrap_or_else(|| Ranks::of_any(topology, &hosts));
+        let plan = AddressPlan::new(topology, None, lmc, 0)?;
+        let is_spread = engine == Engine::Lanes;
+        let shortest = tables::fill_shortest(topology, &ranks, &plan, (is_spread, lanes));
+        let Some((tables, unreachable, lanes)) = shortest else {
+            let ranks = orders::choose(topology, &hosts, order, roots);
+            return Self::up_down(topology, hosts, shape, ranks, lmc);
+        };
+        let (forest, ranks, lanes) = (Forest::bare(topology), Some(ranks), Some(lanes));
+        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable, lanes })
     }
 
     fn min_hop(
@@ -255,6 +280,7 @@ impl Routing {
             plan,
             tables,
             unreachable,
+            lanes: None,
         })
     }
 
@@ -270,7 +296,7 @@ impl Routing {
         let carrying = without_strays(topology, &clos);
         let (tables, unreachable) = tables::fill(&carrying, &ranks, &forest, &plan);
         let (engine, shape, ranks) = (Engine::DModK, Ok(clos), Some(ranks));
-        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable })
+        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable, lanes: None })
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::balanced::Balance;
 use super::engine::without_strays;
-use super::reach::{Links, Reach};
+use super::reach::{Links, UpDown};
 use super::{AddressPlan, Forest, Ranks};
 use crate::clos::Clos;
 use crate::hosts::Hosts;
@@ -61,7 +61,7 @@ pub(super) fn spread(
         on[host.switch.index()].push(Base { lid, tree });
     }
     let links = Links::new(topology, ranks);
-    let mut reach = Reach::new(&links);
+    let mut up_down = UpDown::new(&links, ranks);
     let mut balance = Balance::new(topology);
     for round in 0..=ROUNDS {
         for switch in topology.switches() {
@@ -69,11 +69,10 @@ pub(super) fn spread(
             if bases.is_empty() {
                 continue;
             }
-            reach.compute(&links, ranks, switch);
             // Where all trees lead, only what is on no tree and parallel cables leave a choice.
             let all = has_planes || bases.iter().any(|base| base.tree.is_none());
             let chooses = |switch: NodeIndex| round > 0 && (all || lacking[switch.index()]);
-            balance.find_hops(topology, (&links, ranks, &reach), switch, chooses);
+            balance.find_hops(topology, &mut up_down, switch, &chooses);
             for base in bases {
                 if round == 0 {
                     balance.count(topology, base.lid, tables);

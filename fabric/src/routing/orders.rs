@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::balanced::{self, Cost, Ends};
 use super::ranks::distances;
-use super::reach::Links;
+use super::reach::{Links, UpDown};
 use crate::hosts::Hosts;
 use crate::{ForwardingTable, Guid, Lid, NodeIndex, Topology};
 
@@ -48,8 +48,8 @@ const WALKS: [Walk; 4] = [
 ];
 
 /// Which order is wanted.
-#[derive(Clone, Copy)]
-pub(super) enum Wanted<'a> {
+#[derive(Clone, Copy, Debug)]
+pub enum Order<'a> {
     /// The best.
     Best,
     /// The one that was, from the top to the bottom, while it is about as good: a change of the order moves most
@@ -59,24 +59,49 @@ pub(super) enum Wanted<'a> {
     Given(&'a [NodeIndex]),
 }
 
-/// The order that is wanted. Of those that there is time to try [`Ranks::of_any`] is the first, and wins where it
-/// is as good as any.
-pub(super) fn choose(topology: &Topology, hosts: &Hosts, wanted: Wanted<'_>) -> Ranks {
-    let usual = || Ranks::of_any(topology, hosts);
-    let former = match wanted {
-        Wanted::Given(order) => {
+/// The order that was given, or that was before; with the roots at the top where there are any.
+pub(super) fn given(topology: &Topology, order: Order<'_>, roots: &[Guid]) -> Option<Ranks> {
+    let is_root = |switch: &NodeIndex| roots.contains(&topology.node(*switch).guid);
+    let tops: Vec<NodeIndex> = topology.switches().filter(is_root).collect();
+    match order {
+        Order::Given(order) => {
             let mut places = vec![usize::MAX; topology.switch_count()];
             for (place, switch) in order.iter().enumerate() {
                 places.get_mut(switch.index()).into_iter().for_each(|at| *at = place);
             }
-            return nearest(topology, |switch| places[switch.index()]);
+            Some(nearest(topology, |switch| places[switch.index()]))
         }
-        Wanted::Former(order) if !order.is_empty() => {
+        _ if !tops.is_empty() => {
+            let from: Vec<Vec<u32>> = tops.iter().map(|&top| distances(topology, top).0).collect();
+            let nearest_top =
+                |switch: NodeIndex| from.iter().map(|from| from[switch.index()]).min();
+            Some(nearest(topology, |switch| {
+                nearest_top(switch).map_or(usize::MAX, |far| far as usize)
+            }))
+        }
+        Order::Former(order) if !order.is_empty() => {
             let places: BTreeMap<Guid, usize> = order.iter().copied().zip(0..).collect();
             let place = |switch: NodeIndex| places.get(&topology.node(switch).guid).copied();
             Some(nearest(topology, |switch| place(switch).unwrap_or(usize::MAX)))
         }
-        Wanted::Former(_) | Wanted::Best => None,
+        Order::Former(_) | Order::Best => None,
+    }
+}
+
+/// The order that is wanted. Of those that there is time to try [`Ranks::of_any`] is the first, and wins where it
+/// is as good as any.
+pub(super) fn choose(
+    topology: &Topology,
+    hosts: &Hosts,
+    order: Order<'_>,
+    roots: &[Guid],
+) -> Ranks {
+    let usual = || Ranks::of_any(topology, hosts);
+    let has_roots = topology.switches().any(|switch| roots.contains(&topology.node(switch).guid));
+    let former = match (given(topology, order, roots), order) {
+        (Some(ranks), Order::Given(_)) => return ranks,
+        (Some(ranks), _) if has_roots => return ranks,
+        (former, _) => former,
     };
     let trial = Trial::new(topology, hosts);
     let others = trial.affordable().saturating_sub(1);
@@ -162,7 +187,8 @@ impl Trial {
         let mut tables = vec![ForwardingTable::up_to(top); topology.switch_count()];
         let ends = self.lids.iter().map(|(switch, lids)| Ends { switch: *switch, lids });
         let ends: Vec<Ends<'_>> = ends.collect();
-        balanced::fill(topology, &Links::new(topology, ranks), ranks, &ends, 1, &mut tables)
+        let links = Links::new(topology, ranks);
+        balanced::fill(topology, &mut UpDown::new(&links, ranks), &ends, 1, &mut tables)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Ranks;
+use super::balanced::NextHops;
 use crate::{NodeIndex, PortNum, Topology};
 
 const FAR: u32 = u32::MAX;
@@ -204,6 +205,43 @@ impl Reach {
         if hops != FAR {
             let near = |&&(_, peer): &&(u8, u32)| from(peer as usize).saturating_add(1) == hops;
             ports.extend(cables.iter().filter(near).map(|&(port, _)| PortNum(port)));
+        }
+    }
+}
+
+/// Next hops of routes that go up, then down.
+pub(super) struct UpDown<'a> {
+    links: &'a Links,
+    ranks: &'a Ranks,
+    reach: Reach,
+}
+
+impl<'a> UpDown<'a> {
+    pub(super) fn new(links: &'a Links, ranks: &'a Ranks) -> Self {
+        Self { links, ranks, reach: Reach::new(links) }
+    }
+}
+
+impl NextHops for UpDown<'_> {
+    fn find(
+        &mut self,
+        topology: &Topology,
+        to: NodeIndex,
+        chooses: &dyn Fn(NodeIndex) -> bool,
+        each: &mut dyn FnMut(NodeIndex, &[PortNum]),
+    ) {
+        let Self { links, ranks, reach } = self;
+        reach.compute(links, ranks, to);
+        let mut is_above = vec![false; topology.switch_count()];
+        reach.above().iter().for_each(|switch| is_above[switch.index()] = true);
+        let others = ranks.descending().iter().filter(|switch| !is_above[switch.index()]);
+        let mut ports = Vec::new();
+        for &switch in reach.above().iter().filter(|&&switch| switch != to).chain(others) {
+            ports.clear();
+            if chooses(switch) {
+                reach.nearest(links, switch, &mut ports);
+            }
+            each(switch, &ports);
         }
     }
 }

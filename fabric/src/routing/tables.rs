@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::balanced::{self, Ends};
-use super::reach::{Links, Reach};
-use super::{AddressPlan, Forest, Ranks};
+use super::balanced::{self, Ends, NextHops};
+use super::reach::{Links, Reach, UpDown};
+use super::shortest::Shortest;
+use super::{AddressPlan, Forest, Lanes, Ranks, layered};
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology, TreeId};
 
 /// A switch that has no legal route to the addresses on another.
@@ -116,7 +117,8 @@ fn fill_by(
     if forest.is_empty() {
         let ends = columns.iter().map(|it| Ends { switch: it.destination, lids: &it.ends });
         let ends: Vec<Ends<'_>> = ends.collect();
-        balanced::fill(topology, links, ranks, &ends, plan.lmc().addresses(), &mut tables);
+        let mut up_down = UpDown::new(links, ranks);
+        balanced::fill(topology, &mut up_down, &ends, plan.lmc().addresses(), &mut tables);
     }
     for column in &columns {
         deliver(topology, plan, column.destination, &mut tables[column.destination.index()]);
@@ -124,6 +126,40 @@ fn fill_by(
     }
     unreachable.sort_by_key(|pair| (pair.to, pair.from));
     (tables, unreachable)
+}
+
+/// Fills the tables with shortest paths, and finds the lane of each; `None` where `most` do not suffice. They are
+/// spread, or go by the lowest ports, as those to switches do.
+pub(super) fn fill_shortest(
+    topology: &Topology,
+    ranks: &Ranks,
+    plan: &AddressPlan,
+    (is_spread, most): (bool, u8),
+) -> Option<(Vec<ForwardingTable>, Vec<Unreachable>, Lanes)> {
+    let bare = Forest::bare(topology);
+    let top = plan.addresses().top();
+    let mut tables = vec![ForwardingTable::up_to(top); topology.switch_count()];
+    let columns: Vec<Column> =
+        topology.switches().map(|to| Column::new(topology, &bare, plan, to)).collect();
+    let mut unreachable = Vec::new();
+    for &Column { destination: to, own, .. } in &columns {
+        let mut is_met = vec![false; topology.switch_count()];
+        is_met[to.index()] = true;
+        Shortest::LowestPort.find(topology, to, &|_| true, &mut |switch, ports| {
+            is_met[switch.index()] = true;
+            ports.first().into_iter().for_each(|&port| tables[switch.index()].set(own, port));
+        });
+        let without = topology.switches().filter(|switch| !is_met[switch.index()]);
+        unreachable.extend(without.map(|from| Unreachable { from, to }));
+    }
+    let ends: Vec<Ends<'_>> =
+        columns.iter().map(|it| Ends { switch: it.destination, lids: &it.ends }).collect();
+    let offsets = plan.lmc().addresses();
+    let lanes = layered::fill(topology, ranks, &ends, offsets, &mut tables, (is_spread, most))?;
+    for column in &columns {
+        deliver(topology, plan, column.destination, &mut tables[column.destination.index()]);
+    }
+    Some((tables, unreachable, lanes))
 }
 
 /// How a switch's table follows from an earlier one's.

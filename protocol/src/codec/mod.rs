@@ -20,7 +20,7 @@ use crate::view::{FromManager, ToManager};
 use wire::{Body, BodyRef, Wire};
 
 /// The version of everything in [`message`](crate::message), [`peer`](crate::peer) and [`view`](crate::view).
-pub const VERSION: u8 = 8;
+pub const VERSION: u8 = 9;
 /// Every version that is understood: sessions agree on one of them.
 pub const VERSIONS: std::ops::RangeInclusive<u8> = VERSION..=VERSION;
 /// The version of the session's own frames, in [`greeting`](crate::greeting). It never changes.

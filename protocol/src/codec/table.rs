@@ -4,6 +4,7 @@
 use bincode::de::Decoder;
 use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
+use snin_fabric::routing::Engine;
 use snin_fabric::{Dlid, Guid, Lid, Lmc, TreeId};
 
 use super::wire::{Wire, choices, lists, newtypes, records};
@@ -69,7 +70,7 @@ records! {
     Greet { identity, service, first, last }
     Welcome { identity, version }
     Refused { reason, first, last }
-    ViewBegin { version, parts, topology, lmc, unmanaged_trees, granted_sl, places, order, unusable, tables }
+    ViewBegin { version, parts, topology, lmc, unmanaged_trees, granted_sl, engine, lanes, places, order, unusable, tables }
     ViewPart { version, number, bytes }
     Computed { version, tables }
     Follow { guid, term, sequence }
@@ -96,6 +97,7 @@ choices! {
     AgentMessage { 0 Hello(it), 1 Ask(it), 2 Confirm(it), 3 Clock(it), 4 LinkTested(it) }
     Change { 0 Request(it), 1 Withdraw(it) }
     ControllerMessage { 0 Welcome(it), 1 Lease(it), 2 Clock(it), 3 Stranger, 4 LinkTest(it) }
+    Engine { 0 Trees, 1 UpDown, 2 Lanes, 3 DimensionOrder, 4 MinHop, 5 DModK }
     CollectiveKind {
         0 Ring, 1 BidirectionalRing, 2 HalvingDoubling, 3 AllToAll, 4 Grid(it), 5 Halo(it),
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use snin_fabric::Lmc;
+use snin_fabric::routing::Engine;
 use snin_mad::{GidPrefix, SmKey};
 use snin_protocol::Time;
 
@@ -65,6 +66,12 @@ pub struct Config {
     pub lmc: Option<u8>,
     /// How many trees base addresses are spread over, which programs use that do not ask; 0: all.
     pub unmanaged_trees: u16,
+    /// How tables are made.
+    #[serde(default)]
+    pub routing: Engine,
+    /// GUIDs of the switches at the top, where routes go up and then down; none: the manager chooses.
+    #[serde(default)]
+    pub roots: Vec<u64>,
     /// The upper half of every port's GIDs (IBA 4.1.1).
     pub subnet_prefix: u64,
     /// Where keys come from.
@@ -188,6 +195,8 @@ impl Default for Config {
             ports: 1,
             lmc: None,
             unmanaged_trees: 0,
+            routing: Engine::Trees,
+            roots: Vec::new(),
             subnet_prefix: 0xFE80_0000_0000_0000,
             m_key_policy: KeyPolicy::Given,
             m_key: 0,
@@ -280,6 +289,9 @@ impl Config {
             within(key, value.into(), 0, most, expected)?;
         }
         within("ports", self.ports.into(), 1, MOST_PORTS, "1 to 8")?;
+        if matches!(self.routing, Engine::Lanes | Engine::DimensionOrder) && self.qos {
+            return Err(ConfigError::LanesTaken);
+        }
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
         within("granted_sl", self.granted_sl.into(), 0, 15, "0 to 15")?;
         within("unmanaged_share", self.unmanaged_share, 0, 500_000, "at most half of a link")?;

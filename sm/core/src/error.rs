@@ -18,6 +18,9 @@ pub enum ConfigError {
         "M_Keys cannot be generated without a secret: it has to be stored, and no store is given"
     )]
     NoSecret,
+    /// Two would write tables of lanes.
+    #[error("paths are to have lanes of their own, and tables of lanes are set: turn `qos` off")]
+    LanesTaken,
     /// Ports with keys of their own that show nothing without them.
     #[error("m_key_protect is {0}: where each port has an M_Key of its own it is 0 or 1")]
     HiddenPorts(u8),

@@ -1,5 +1,8 @@
-//! A service level and a virtual lane for what is granted, where the administrator wrote no tables of its own:
-//! granted packets go first, and everything else gets what they leave and a least share of each link (IBA 7.6.9).
+//! Tables of virtual lanes where the administrator wrote none of its own.
+//!
+//! Along trees there is a service level and a lane for what is granted: granted packets go first, and everything
+//! else gets what they leave and a least share of each link (IBA 7.6.9). Where each path has a lane so that none
+//! closes a credit loop, a service level is its lane's number, and lanes take equal turns.
 //!
 //! Granted packets wait for one ordinary packet a hop at most, the one that is being sent when they come. All
 //! other service levels have the lanes that ports give them after a reset, level modulo lanes, but never the
@@ -9,8 +12,9 @@ use snin_fabric::{PortIndex, Topology};
 use snin_mad::{PortInfo, SlToVl};
 
 use crate::config::Config;
+use crate::discovered::Discovered;
 use crate::graph::{Graph, Port, is_up};
-use crate::qos_table::{QosTable, QosTableId};
+use crate::qos_table::{LaneUse, QosTable, QosTableId};
 use crate::query::PortId;
 use crate::target::Target;
 use crate::vls::{arbitration, is_port_zero, operational_vls, vls};
@@ -34,8 +38,31 @@ pub struct GrantedLanes {
     pub shared: Vec<String>,
 }
 
+/// What the tables are for, on a fabric that is routed so.
+pub(crate) fn lane_use(config: &Config, graph: &Graph, target: &Target) -> LaneUse {
+    match &target.routing.lanes {
+        Some(lanes) if lanes.count() > 1 => LaneUse::Paths,
+        _ if are_written(config, graph, target) => LaneUse::Granted,
+        _ => LaneUse::AsTheyAre,
+    }
+}
+
+/// The data lanes that every link between switches has, and may be told: routes may have as many. Where the tables
+/// of lanes are the administrator's there is one.
+pub(crate) fn lanes_of_paths(config: &Config, graph: &Graph, discovered: &Discovered) -> u8 {
+    if config.qos {
+        return 1;
+    }
+    let topology = &discovered.topology;
+    let ends = topology.switches().flat_map(|switch| {
+        let links = topology.switch_links(switch);
+        links.filter_map(move |(port, _)| topology.port_of(switch, port))
+    });
+    ends.filter_map(|port| lanes(config, graph, discovered.end(port))).min().unwrap_or(1)
+}
+
 /// Whether ports get these tables: something is granted on this fabric, and some link has two lanes.
-pub(crate) fn are_written(config: &Config, graph: &Graph, target: &Target) -> bool {
+fn are_written(config: &Config, graph: &Graph, target: &Target) -> bool {
     let (discovered, routing) = (&target.discovered, &target.routing);
     let has_two = |end| lanes(config, graph, end).is_some_and(|lanes| lanes > LANE);
     are_possible(config)
@@ -97,15 +124,24 @@ pub(crate) fn wanted(
     if is_port_zero(graph, end) {
         return None;
     }
+    let is_granted = graph.lanes == LaneUse::Granted;
     match table {
-        QosTableId::Mapping(_) => {
+        QosTableId::Mapping(_) if is_granted => {
             Some(QosTable::Mapping(SlToVl { vls: mapping(config.granted_sl, lanes) }))
+        }
+        QosTableId::Mapping(_) => {
+            let vls = std::array::from_fn(|level| level as u8 % lanes.max(1));
+            Some(QosTable::Mapping(SlToVl { vls }))
         }
         QosTableId::Arbitration(_) if lanes <= LANE => None,
         QosTableId::Arbitration(quarter) => {
             let entries: Vec<[u8; 2]> = match quarter {
-                1 | 2 => (0..lanes).filter(|&vl| vl != LANE).map(|vl| [vl, WEIGHT]).collect(),
-                _ => vec![[LANE, WEIGHT]],
+                1 | 2 => {
+                    let vls = (0..lanes).filter(|&vl| vl != LANE || !is_granted);
+                    vls.map(|vl| [vl, WEIGHT]).collect()
+                }
+                _ if is_granted => vec![[LANE, WEIGHT]],
+                _ => Vec::new(),
             };
             Some(QosTable::Arbitration(arbitration(&entries, info, quarter)))
         }

@@ -16,7 +16,7 @@ use crate::keyring::Keyring;
 use crate::lft_shadow::LftShadow;
 use crate::mft_shadow::Masks;
 use crate::partitions;
-use crate::qos_table::{QosTable, QosTableId};
+use crate::qos_table::{LaneUse, QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
 use crate::trail::Trail;
 
@@ -218,8 +218,8 @@ pub(crate) struct Graph {
     /// Switches' ports whose cables are left out of routes: what is behind them is not as it is expected, or
     /// is being tested.
     pub(crate) withheld: BTreeSet<PortId>,
-    /// What is granted has a lane of its own.
-    pub(crate) has_granted_lanes: bool,
+    /// What tables of lanes are for.
+    pub(crate) lanes: LaneUse,
     /// Where the manager itself is.
     pub(crate) homes: Homes,
 }

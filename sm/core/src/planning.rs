@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use snin_fabric::routing::{Placement, Routing, RoutingError};
+use snin_fabric::routing::{Engine, Order, Placement, Routing, RoutingError, RoutingOptions};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex};
 
 use super::address::{self, Wishes};
@@ -45,6 +45,10 @@ pub(crate) struct Found {
     pub(crate) held: Vec<Lid>,
     pub(crate) lmc: Option<Lmc>,
     pub(crate) unmanaged_trees: usize,
+    pub(crate) engine: Engine,
+    /// The data lanes that every link between switches has.
+    pub(crate) lanes: u8,
+    pub(crate) roots: Vec<Guid>,
     pub(crate) most: Lid,
     pub(crate) own: Option<PortIndex>,
     /// Where there were no trees: the switches from the top to the bottom.
@@ -99,9 +103,19 @@ impl Job {
 
 impl Found {
     fn target(&self) -> Result<Target, RoutingError> {
-        let Self { discovered, saved, held, lmc, unmanaged_trees, most, own, former } = self;
+        let Self { discovered, saved, held, most, own, .. } = self;
         let topology = &discovered.topology;
-        let mut routing = Routing::after(topology, *lmc, *unmanaged_trees, former)?;
+        let mut routing = Routing::with(
+            topology,
+            &RoutingOptions {
+                engine: self.engine,
+                lmc: self.lmc,
+                unmanaged_trees: self.unmanaged_trees,
+                order: Order::Former(&self.former),
+                roots: &self.roots,
+                lanes: self.lanes,
+            },
+        )?;
         let canonical = routing.plan.addresses();
         let (saved, places) = (&saved.lids, keep_places(discovered, &routing, &saved.trees));
         let wishes = Wishes { topology, canonical, saved, held, most: *most, own: *own };

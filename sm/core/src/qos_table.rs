@@ -52,3 +52,15 @@ impl QosTableId {
         })
     }
 }
+
+/// What the tables of lanes are for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum LaneUse {
+    /// Nothing: they stay as they are.
+    #[default]
+    AsTheyAre,
+    /// What is granted has a lane of its own.
+    Granted,
+    /// Each path has a lane.
+    Paths,
+}

@@ -1,5 +1,5 @@
 //! Which virtual lane a service level takes, and whose turn it is (IBA 7.6.6, 7.6.9): as configured where
-//! `qos` is on, else two lanes where something is granted. Elsewhere they are never written, and read only when
+//! `qos` is on, else two lanes where something is granted, or those of paths. Elsewhere they are never written, and read only when
 //! administration is asked for them.
 
 use snin_fabric::PortNum;
@@ -9,13 +9,13 @@ use snin_mad::{NodeType, PortInfo, SlToVl};
 use crate::config::{Config, QosOptions};
 use crate::granted_lanes;
 use crate::graph::{Graph, Port, is_up};
-use crate::qos_table::{QosTable, QosTableId};
+use crate::qos_table::{LaneUse, QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
 use crate::vls::{QUARTER, arbitration, is_port_zero, operational_vls};
 
 /// Whether tables are managed.
-pub(crate) const fn are_managed(config: &Config, graph: &Graph) -> bool {
-    config.qos || graph.has_granted_lanes
+pub(crate) fn are_managed(config: &Config, graph: &Graph) -> bool {
+    config.qos || graph.lanes != LaneUse::AsTheyAre
 }
 
 /// The ports of a node whose tables are managed where they are cabled: enhanced port 0 is an end port, too.
@@ -168,5 +168,8 @@ pub(crate) fn high_limit(config: &Config, graph: &Graph, end: PortId) -> Option<
         let own = options(config, graph, end).high_limit.unwrap_or(config.qos_high_limit);
         return Some(if has_one { 0 } else { own });
     }
-    graph.has_granted_lanes.then(|| granted_lanes::high_limit(config, graph, end))?
+    match graph.lanes {
+        LaneUse::Granted => granted_lanes::high_limit(config, graph, end),
+        LaneUse::AsTheyAre | LaneUse::Paths => None,
+    }
 }

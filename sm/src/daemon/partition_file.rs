@@ -1,8 +1,9 @@
-//! The files of partitions and of levels of service.
+//! The files of partitions, of levels of service, and of switches at the top.
 
 use std::path::Path;
 
 use snin_daemon::text;
+use snin_fabric::Guid;
 use snin_sm_core::{Event, Partitions, QosPolicy};
 use tracing::warn;
 
@@ -33,6 +34,25 @@ pub fn qos_policy(path: Option<&Path>) -> Result<QosPolicy, Failure> {
         path: path.to_owned(),
         what: error.to_string(),
     })
+}
+
+/// Reads the GUIDs of the switches at the top, one a line; without a file there are none.
+///
+/// # Errors
+/// When it cannot be read, or a line of it is no GUID.
+pub fn roots(path: Option<&Path>) -> Result<Vec<u64>, Failure> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let text = text::read(path).map_err(Failure::text(path))?;
+    let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
+    let guids = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let guid = |(number, line): (usize, &str)| {
+        let word = line.split_ascii_whitespace().next().unwrap_or_default();
+        word.parse::<Guid>().map(|guid| guid.0).map_err(|_| Failure::Content {
+            path: path.to_owned(),
+            what: format!("{number}: `{word}` is no GUID of a switch (such as 0x0002c903000e2a10)"),
+        })
+    };
+    guids.map(guid).collect()
 }
 
 impl Daemon {

@@ -217,6 +217,15 @@ snin_daemon::settings! {
         /// Is non-interference in effect? strict (the trees of ordinary traffic are never granted), shared (all
         /// trees are), off (nothing is). Controllers are told.
         policy: String = "shared".to_owned(),
+        /// How tables are made. "auto": along routing trees on a Clos, else up*/down*. "updown": up*/down* on any
+        /// fabric. "lanes": the shortest ways on any fabric, each on a virtual lane so that none closes a credit
+        /// loop; programs have to send with the service level of their path record, and without lanes enough it is
+        /// up*/down*. "dor": the same by the lowest ports, which is dimension by dimension on a torus or a mesh. Off
+        /// trees nothing is granted.
+        routing: RoutingEngine = RoutingEngine::Auto,
+        /// The file of the GUIDs of switches that are at the top of up*/down* routes, one a line, as OpenSM's. Unset:
+        /// the manager tries several orders.
+        root_guid_file: Option<PathBuf> = None,
         /// How many trees carry ordinary traffic, that of programs which do not ask: base addresses are spread
         /// over so many. 0: all, and with policy "strict" one.
         unmanaged_trees: u16 = 0,
@@ -291,6 +300,31 @@ pub enum KeyPolicy {
     PerPort,
 }
 
+/// How tables are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RoutingEngine {
+    /// Along trees on a Clos, else up*/down*.
+    Auto,
+    /// Up*/down*.
+    UpDown,
+    /// Shortest ways in lanes.
+    Lanes,
+    /// Those by the lowest ports.
+    Dor,
+}
+
+impl From<RoutingEngine> for snin_fabric::routing::Engine {
+    fn from(engine: RoutingEngine) -> Self {
+        match engine {
+            RoutingEngine::Auto => Self::Trees,
+            RoutingEngine::UpDown => Self::UpDown,
+            RoutingEngine::Lanes => Self::Lanes,
+            RoutingEngine::Dor => Self::DimensionOrder,
+        }
+    }
+}
+
 /// Where the consent to enforcing comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -321,6 +355,9 @@ impl Settings {
                 0 if self.policy == Policy::Strict.name() => 1,
                 some => some,
             },
+            routing: self.routing.into(),
+            // Read from its file afterwards.
+            roots: Vec::new(),
             subnet_prefix: self.subnet_prefix.0,
             m_key_policy: self.m_key_policy.into(),
             m_key: self.m_key.0,
@@ -415,6 +452,7 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
         },
         ConfigError::NoSecret => "m_key_policy",
         ConfigError::HiddenPorts(_) => "m_key_protection_level",
+        ConfigError::LanesTaken => "routing",
     };
     match error {
         ConfigError::Range { key: "unmanaged_share", value, expected } => loaded
@@ -422,7 +460,9 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
         ConfigError::Range { value, expected, .. } => {
             loaded.refuse(key, format_args!("{key} is {value}: {expected}"))
         }
-        ConfigError::NoSecret | ConfigError::HiddenPorts(_) => loaded.refuse(key, error),
+        ConfigError::NoSecret | ConfigError::HiddenPorts(_) | ConfigError::LanesTaken => {
+            loaded.refuse(key, error)
+        }
     }
 }
 

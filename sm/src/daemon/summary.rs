@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use snin_daemon::session::Expiry;
+use snin_fabric::routing::{Engine, Lanes, Routing};
 use snin_mad::SmState;
 use snin_protocol::operator::Certificate;
 use snin_protocol::operator::manager::{
@@ -111,6 +112,9 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
         granted_sl: view.lanes().level,
         shared_lanes: view.lanes().shared.len(),
         lanes: shared_lanes(&view.lanes().shared),
+        routing: view.routing().engine.to_string(),
+        path_lanes: view.routing().lanes.as_ref().map_or(1, Lanes::count),
+        routing_instead: routing_instead(manager.routing(), view.routing()),
         link_loads: loads.filter(|(version, _)| *version == view.version()).map(|(_, of)| of),
     });
     let not_stored = stores.iter().find_map(|(why, _)| *why).map(str::to_owned);
@@ -126,7 +130,7 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
         // Its own state is one of those.
         state: state_of(state).unwrap_or(State::NotActive),
         healthy: state == SmState::Master
-            && subnet.is_some()
+            && subnet.as_ref().is_some_and(|subnet| subnet.routing_instead.is_none())
             && missing.is_empty()
             && gone.is_empty()
             && slow.is_empty()
@@ -206,10 +210,26 @@ fn is_troubled(status: &Status) -> bool {
     status.state == State::Master && status.trouble.is_some()
 }
 
+/// Why tables are not made as they are to be.
+fn routing_instead(asked: Engine, routing: &Routing) -> Option<String> {
+    let is_instead = asked != Engine::Trees && routing.engine != asked;
+    is_instead.then(|| {
+        format!(
+            "routes are made by {}, not by {asked}: the lanes that all links between switches have do not suffice, \
+             or the fabric is too large",
+            routing.engine
+        )
+    })
+}
+
 /// All that somebody has to see to.
 pub fn faults(status: &Status) -> Vec<Fault> {
     let trouble = status.trouble.iter().filter(|_| is_troubled(status));
-    let missing = trouble.chain(&status.missing).map(|what| (FaultKind::Missing, what.clone()));
+    let routing = status.subnet.iter().filter_map(|subnet| subnet.routing_instead.as_ref());
+    let missing = trouble
+        .chain(&status.missing)
+        .chain(routing)
+        .map(|what| (FaultKind::Missing, what.clone()));
     let gone = status.gone.iter().map(|what| (FaultKind::Gone, what.clone()));
     let slow = status.slow.iter().map(|what| (FaultKind::Slow, what.clone()));
     let refused = status.partitions_refused.iter();
@@ -274,10 +294,16 @@ pub fn text(status: &Status) -> String {
     line(format!("port {name} ({guid}), LID {lid}"));
     match &status.subnet {
         None => line(format!("no subnet: {}", why_none(status))),
-        Some(Subnet { nodes, switches, hosts, trees, lmc, link_loads, .. }) => {
+        Some(Subnet { nodes, switches, hosts, trees, lmc, link_loads, path_lanes, .. }) => {
             line(format!(
                 "found {nodes} nodes: {switches} switches, {hosts} host ports; {trees} trees, LMC {lmc}"
             ));
+            if *path_lanes > 1 {
+                line(format!(
+                    "paths take {path_lanes} virtual lanes: programs have to send with the service level of \
+                     their path record"
+                ));
+            }
             if let Some(LinkLoads { most, mean, .. }) = link_loads {
                 line(format!(
                     "ordinary traffic, all hosts to all: {most} pairs on the most loaded link, {mean:.1} \
@@ -288,6 +314,9 @@ pub fn text(status: &Status) -> String {
     }
     if let Some(lanes) = status.subnet.as_ref().and_then(|subnet| subnet.lanes.as_ref()) {
         line(lanes.clone());
+    }
+    if let Some(why) = status.subnet.as_ref().and_then(|subnet| subnet.routing_instead.as_ref()) {
+        line(why.clone());
     }
     for (at, state) in &status.managers {
         line(format!("another subnet manager at {at}: {state}"));
@@ -372,6 +401,9 @@ mod tests {
             granted_sl: 1,
             shared_lanes: 0,
             lanes: None,
+            routing: "trees".to_owned(),
+            path_lanes: 1,
+            routing_instead: None,
             link_loads: None,
         };
         let up = Status { subnet: Some(subnet), ..without(State::Master, 9, 0) };

@@ -15,9 +15,9 @@ type Turns = Vec<(u8, u8)>;
 
 /// The tables of a port. ibsim keeps no VLHighLimit.
 #[derive(PartialEq, Eq, Debug)]
-struct Lanes {
+pub(crate) struct Lanes {
     /// By the port that a packet comes in by.
-    mapping: BTreeMap<u8, Vec<u8>>,
+    pub(crate) mapping: BTreeMap<u8, Vec<u8>>,
     low: Turns,
     high: Turns,
     vls: String,
@@ -71,7 +71,7 @@ fn inputs(topology: &Topology, port: PortIndex) -> Vec<u8> {
 }
 
 /// What all ports hold, each by its name; of mappings only those that a packet may take.
-fn all(simulator: &Simulator) -> Result<BTreeMap<String, Lanes>, JudgeError> {
+pub(crate) fn all(simulator: &Simulator) -> Result<BTreeMap<String, Lanes>, JudgeError> {
     let topology = &ibnet::parse(&ibnetdiscover(simulator)?).unwrap();
     let addresses = topology.reported_addresses().unwrap();
     let mut all = BTreeMap::new();

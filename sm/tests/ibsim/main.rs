@@ -22,5 +22,6 @@ mod odd;
 mod odd_fabrics;
 mod ordinary;
 mod partitions;
+mod paths;
 mod port;
 mod support;

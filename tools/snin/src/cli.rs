@@ -250,6 +250,9 @@ pub(crate) struct RoutesOfTables {
     /// Of snin-sm's tables: how many trees carry ordinary traffic; 0: all
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) unmanaged_trees: u16,
+    /// Data lanes that every link between switches has: `lanes` and `dor` may take as many
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
+    pub(crate) lanes: u8,
     /// Random matchings
     #[arg(long, default_value_t = 50, value_name = "N")]
     pub(crate) matchings: u32,

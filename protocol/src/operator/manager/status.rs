@@ -131,6 +131,13 @@ pub struct Subnet {
     pub shared_lanes: usize,
     /// A line about them, where there are any.
     pub lanes: Option<String>,
+    /// How tables are made: trees, updown, lanes or dor.
+    pub routing: String,
+    /// Virtual lanes that paths take; where there are several, programs have to send with the service level of their
+    /// path record.
+    pub path_lanes: u8,
+    /// Why tables are not made as configured, where they are not.
+    pub routing_instead: Option<String>,
     /// How evenly ordinary traffic loads the links; absent while it is counted.
     pub link_loads: Option<LinkLoads>,
 }

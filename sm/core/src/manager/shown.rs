@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use snin_fabric::routing::Engine;
 use snin_mad::SmState;
 use snin_protocol::Time;
 
@@ -30,6 +31,11 @@ impl Manager {
     /// or tables of lanes that hosts asked for.
     pub fn has_swept(&self) -> bool {
         self.sweep.has_swept()
+    }
+
+    /// How tables are to be made.
+    pub const fn routing(&self) -> Engine {
+        self.config.routing
     }
 
     /// Whether who asks while there is no room is to be told so.

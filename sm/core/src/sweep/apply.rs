@@ -34,8 +34,7 @@ impl Sweep {
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
         self.leave.leads = true;
         self.granted.wait();
-        self.graph.has_granted_lanes =
-            granted_lanes::are_written(&self.config, &self.graph, &target);
+        self.graph.lanes = granted_lanes::lane_use(&self.config, &self.graph, &target);
         self.save(&target);
         self.publish(&target, true);
         let wait = self.config.clear_wait();

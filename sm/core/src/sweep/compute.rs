@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use snin_fabric::{Lid, NodeIndex, NodeKind, PortIndex};
+use snin_fabric::{Guid, Lid, NodeIndex, NodeKind, PortIndex};
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
 use crate::discovered::Discovered;
 use crate::error::Dropped;
 use crate::events::Output;
+use crate::granted_lanes;
 use crate::graph::Node;
 use crate::multicast::Groups;
 use crate::planning::{Computed, Found, Job, Work};
@@ -69,6 +70,9 @@ impl Sweep {
             saved: self.saved.clone(),
             lmc: self.config.lmc().or(self.saved.lmc),
             unmanaged_trees: self.config.unmanaged_trees.into(),
+            engine: self.config.routing,
+            lanes: granted_lanes::lanes_of_paths(&self.config, &self.graph, &discovered),
+            roots: self.config.roots.iter().copied().map(Guid).collect(),
             most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
             own: discovered.own_port(&self.graph),
             discovered: Arc::new(discovered),

@@ -11,7 +11,7 @@ use crate::activate::ends;
 use crate::failures::Failures;
 use crate::granted_lanes::{self, GrantedLanes, TableState};
 use crate::graph::Graph;
-use crate::qos_table::QosTableId;
+use crate::qos_table::{LaneUse, QosTableId};
 use crate::qos_tables::tables;
 use crate::query::{PortId, Query};
 use crate::schedule::{Schedule, Step};
@@ -111,9 +111,9 @@ impl GrantedTables {
 
 impl Sweep {
     /// Whether some of them are to be looked at.
-    pub(super) const fn owes_granted_tables(&self) -> bool {
+    pub(super) fn owes_granted_tables(&self) -> bool {
         let granted = &self.granted;
-        let are_wanted = self.graph.has_granted_lanes && !self.config.qos;
+        let are_wanted = self.graph.lanes != LaneUse::AsTheyAre && !self.config.qos;
         granted.ready && !granted.done && are_wanted && self.leave.is_given()
     }
 

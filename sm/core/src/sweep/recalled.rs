@@ -189,8 +189,7 @@ impl Sweep {
             Err(_) => telling.failed = true,
             Ok((target, plan)) => {
                 let all = self.presume(target, plan, &programs);
-                self.graph.has_granted_lanes =
-                    granted_lanes::are_written(&self.config, &self.graph, target);
+                self.graph.lanes = granted_lanes::lane_use(&self.config, &self.graph, target);
                 if qos_tables::are_managed(&self.config, &self.graph) {
                     self.presume_lanes(&programs);
                 }

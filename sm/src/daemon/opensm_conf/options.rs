@@ -25,7 +25,7 @@ pub(super) enum Verdict {
     No(&'static str),
 }
 
-use Form::{Boolean, File, Hex, Lanes, Limit, Number, Text, Weights};
+use Form::{Boolean, Engines, File, Hex, Lanes, Limit, Number, Text, Weights};
 use Verdict::{Always, Instead, Key, No, Set};
 
 /// How a value is written.
@@ -41,6 +41,8 @@ pub(super) enum Form {
     Text,
     /// A file that need not be there.
     File,
+    /// `dfsssp,updn`: the first that is meant.
+    Engines,
     /// `0,1,2`.
     Lanes,
     /// `0:4,1:64`.
@@ -73,6 +75,7 @@ impl Form {
             Self::Boolean if value.eq_ignore_ascii_case("false") => Ok(Some("false".to_owned())),
             Self::Boolean => Err(format!("`{value}` is neither TRUE nor FALSE")),
             Self::Text | Self::File => Ok(Some(toml::Value::from(value).to_string())),
+            Self::Engines => engine(value),
             Self::Lanes => each(|lane| Ok(number(lane)?.to_string())),
             Self::Weights => each(|pair| {
                 let form = || format!("`{pair}` is no LANE:WEIGHT");
@@ -80,6 +83,22 @@ impl Form {
                 Ok(format!("[{}, {}]", number(lane)?, number(weight)?))
             }),
         }
+    }
+}
+
+/// Of the engines that OpenSM is to try, what the first comes to.
+fn engine(value: &str) -> Result<Option<String>, String> {
+    let first = value.split([',', ' ']).find(|name| !name.is_empty()).unwrap_or_default();
+    match first {
+        "minhop" | "ftree" => Ok(None),
+        "updn" | "dnup" => Ok(Some("\"updown\"".to_owned())),
+        "lash" | "dfsssp" | "sssp" | "nue" => Ok(Some("\"lanes\"".to_owned())),
+        "dor" | "torus-2QoS" => Ok(Some("\"dor\"".to_owned())),
+        "file" => Err("`file`: tables are computed (routing), not read".to_owned()),
+        other => Err(format!(
+            "`{other}` is no engine of OpenSM's (minhop, updn, dnup, ftree, lash, dor, torus-2QoS, nue, dfsssp, \
+             sssp or file)"
+        )),
     }
 }
 
@@ -187,13 +206,13 @@ pub(super) const OPTIONS: &[OpenSmOption] = &[
     opt("port_prof_ignore_file", "(null)", Text, No(ROUTES)),
     opt("hop_weights_file", "(null)", Text, No(ROUTES)),
     opt("port_search_ordering_file", "(null)", Text, No(ROUTES)),
-    opt("routing_engine", "(null)", Text, Instead(ROUTES)),
+    opt("routing_engine", "(null)", Engines, Key("routing")),
     opt("avoid_throttled_links", "FALSE", Boolean, No(ROUTES)),
     opt("connect_roots", "FALSE", Boolean, No(ROUTES)),
     opt("use_ucast_cache", "FALSE", Boolean, Always("only entries that differ are written")),
     opt("lid_matrix_dump_file", "(null)", Text, No(ROUTES)),
     opt("lfts_file", "(null)", Text, No(ROUTES)),
-    opt("root_guid_file", "(null)", Text, No(ROUTES)),
+    opt("root_guid_file", "(null)", File, Key("root_guid_file")),
     opt("cn_guid_file", "(null)", Text, No(ROUTES)),
     opt("io_guid_file", "(null)", Text, No(ROUTES)),
     opt("quasi_ftree_indexing", "FALSE", Boolean, No(ROUTES)),
@@ -201,8 +220,8 @@ pub(super) const OPTIONS: &[OpenSmOption] = &[
     opt("ids_guid_file", "(null)", Text, No(ROUTES)),
     opt("guid_routing_order_file", "(null)", Text, No(ROUTES)),
     opt("do_mesh_analysis", "FALSE", Boolean, No(ROUTES)),
-    opt("lash_start_vl", "0", Number, No(ROUTES)),
-    opt("nue_max_num_vls", "1", Number, No(ROUTES)),
+    opt("lash_start_vl", "0", Number, No("paths take lanes from 0 on")),
+    opt("nue_max_num_vls", "1", Number, Instead("max_op_vls, one for all ports")),
     opt("nue_include_switches", "FALSE", Boolean, No(ROUTES)),
     opt("port_shifting", "FALSE", Boolean, No(ROUTES)),
     opt("scatter_ports", "0", Number, No(ROUTES)),

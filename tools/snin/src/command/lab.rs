@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
-use snin_fabric::routing::Routing;
+use snin_fabric::routing::{Routing, RoutingOptions};
 use snin_fabric::traffic::Demand;
 use snin_fabric::{Lid, PortIndex, Topology, TreeId};
 use snin_lab::carry::{Flow, loads};
@@ -144,9 +144,13 @@ impl From<WorldError> for Failure {
 impl<'a> Lab<'a> {
     /// All checks of what the user gave are here.
     fn new(args: &'a cli::Lab, name: &str, topology: &'a Topology) -> Result<Self, Failure> {
-        let routing =
-            Routing::with_unmanaged_trees(topology, args.lmc, args.unmanaged_trees().into())
-                .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
+        let options = RoutingOptions {
+            lmc: args.lmc,
+            unmanaged_trees: args.unmanaged_trees().into(),
+            ..RoutingOptions::default()
+        };
+        let routing = Routing::with(topology, &options)
+            .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
         if let Err(reason) = &routing.shape {
             return Err(Failure::content(
                 name,

@@ -7,7 +7,7 @@ use snin_controller_core::plan::{Plan, plan_window};
 use snin_fabric::Topology;
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
 use snin_fabric::clos::NotClos;
-use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::routing::{Routing, RoutingOptions};
 use snin_fabric::traffic::Demand;
 
 use crate::command::tables;
@@ -30,12 +30,13 @@ pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Ver
     progress.step("reading the topology");
     let topology = input::named_topology(fabric, &args.names)?;
     progress.step("computing addresses, trees and tables");
-    let routing = match (args.routing, args.unmanaged_trees) {
-        (Engine::Trees, some @ 1..) => {
-            Routing::with_unmanaged_trees(&topology, args.lmc, some.into())
-        }
-        (engine, _) => Routing::compute(&topology, engine, args.lmc),
+    let options = RoutingOptions {
+        engine: args.routing,
+        lmc: args.lmc,
+        unmanaged_trees: args.unmanaged_trees.into(),
+        ..RoutingOptions::default()
     };
+    let routing = Routing::with(&topology, &options);
     let routing = routing.map_err(|error| Failure::Routing { name: fabric.to_owned(), error })?;
     let demands = match &args.traffic {
         None => Vec::new(),

@@ -7,7 +7,7 @@ use std::io::Write;
 use serde::Serialize;
 use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::load::{LoadReport, load};
-use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::routing::{Engine, Lanes, Routing, RoutingOptions};
 use snin_fabric::{Lmc, NodeIndex, PortIndex, Topology};
 
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ struct Report {
 
 #[derive(Serialize)]
 struct Row {
-    /// "these tables", "snin-sm", "dmodk", "updown" or "minhop".
+    /// "these tables", "snin-sm", "dmodk", "updown", "lanes", "dor" or "minhop".
     routing: String,
     /// 2^lmc addresses a host port; absent of tables that were read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +38,8 @@ struct Row {
     load: LoadReport,
     /// Whether one lane is enough: links wait for each other in no circle.
     one_lane: bool,
+    /// Virtual lanes that the routes take, so that links of none wait for each other in a circle.
+    lanes: u8,
 }
 
 /// Computes or reads tables, and walks them.
@@ -59,18 +61,29 @@ pub(crate) fn run<W: Write>(
         let routing = input::found_routing(name, &topology, file)?;
         rows.push(row("these tables", None, &topology, &routing, drawn));
     }
-    let unmanaged = args.unmanaged_trees.into();
-    let ours = Routing::with_unmanaged_trees(&topology, args.lmc, unmanaged);
+    let options = RoutingOptions {
+        lmc: args.lmc,
+        unmanaged_trees: args.unmanaged_trees.into(),
+        lanes: args.lanes,
+        ..RoutingOptions::default()
+    };
+    let ours = Routing::with(&topology, &options);
     let ours = ours.map_err(|error| Failure::Routing { name: name.clone(), error })?;
     let hosts = ours.hosts.len();
     progress.step("walking snin-sm's tables");
     let lmc = Some(ours.plan.lmc().bits());
     rows.push(row("snin-sm", lmc, &topology, &ours, drawn));
-    for engine in [Engine::DModK, Engine::UpDown, Engine::MinHop] {
+    let others =
+        [Engine::DModK, Engine::UpDown, Engine::Lanes, Engine::DimensionOrder, Engine::MinHop];
+    for engine in others {
         progress.step(format!("walking {engine}'s tables"));
-        // D-mod-K is for a Clos.
-        if let Ok(routing) = Routing::compute(&topology, engine, Some(Lmc::ZERO)) {
-            rows.push(row(&engine.to_string(), Some(0), &topology, &routing, drawn));
+        let options = RoutingOptions { engine, lmc: Some(Lmc::ZERO), ..options };
+        // D-mod-K is for a Clos, and some need more lanes than there are.
+        match Routing::with(&topology, &options) {
+            Ok(routing) if routing.engine == engine => {
+                rows.push(row(&engine.to_string(), Some(0), &topology, &routing, drawn));
+            }
+            _ => {}
         }
     }
     drop(progress);
@@ -97,7 +110,8 @@ fn row(
     let load = load(topology, routing.plan.addresses(), &routing.tables, &ends, drawn);
     let waits =
         credit(topology, routing.plan.addresses(), &routing.tables, Traffic::Hosts, |_, _| 0);
-    Row { routing: name.to_owned(), lmc, load, one_lane: waits.is_ok() }
+    let lanes = routing.lanes.as_ref().map_or(1, Lanes::count);
+    Row { routing: name.to_owned(), lmc, load, one_lane: waits.is_ok(), lanes }
 }
 
 fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> {
@@ -106,14 +120,16 @@ fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> 
         report.hosts, report.matchings
     ))?;
     out.line("                   pairs on a link        switches on  effective  credit loop")?;
-    out.line("routing       LMC    most       mean  the way (most)  bisection  on one lane")?;
-    for Row { routing, lmc, load, one_lane } in &report.routes {
+    out.line(
+        "routing       LMC    most       mean  the way (most)  bisection  on one lane  lanes",
+    )?;
+    for Row { routing, lmc, load, one_lane, lanes } in &report.routes {
         let lmc = lmc.map_or_else(|| "-".to_owned(), |lmc| lmc.to_string());
         let LoadReport { most, mean, hops, longest, bisection, .. } = load;
         let loop_ = if *one_lane { "none" } else { "yes" };
         out.line(format_args!(
             "{routing:<12}  {lmc:>3}  {most:>6}  {mean:>9.1}  {hops:>8.2} ({longest:>3})  {bisection:>9.3}  \
-             {loop_:>11}"
+             {loop_:>11}  {lanes:>5}"
         ))?;
         if load.lost > 0 {
             out.line(format_args!("  {} of {} pairs do not arrive", load.lost, load.pairs))?;

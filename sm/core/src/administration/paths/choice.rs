@@ -60,6 +60,19 @@ pub(super) fn addresses(
     found
 }
 
+/// The service level by which something has to be sent, if any: where each path has a lane.
+pub(super) fn lane(from: At<'_>, to: At<'_>, world: &World<'_>) -> Option<u8> {
+    let view = world.view?;
+    let lanes = view.routing().lanes.as_ref().filter(|lanes| lanes.count() > 1)?;
+    let topology = view.topology();
+    let switch = |at: At<'_>| {
+        let (port, _) = view.addresses().owner(at.1.base)?;
+        let node = topology.port(port).node;
+        if topology.is_switch(node) { Some(node) } else { topology.peer_node(port) }
+    };
+    Some(lanes.of(switch(from)?, switch(to)?))
+}
+
 /// The service level of what is sent to an address: that of granted traffic along a tree's own address and where
 /// the controller gave the pair this one, 0 to all others.
 pub(super) fn level(from: At<'_>, to: At<'_>, lid: Lid, world: &World<'_>) -> u8 {

@@ -110,7 +110,8 @@ pub(super) fn between(
         let lifetime = service.and_then(|service| service.packet_life);
         let lifetime = lifetime.unwrap_or(world.config.packet_lifetime);
         let Some(fits) = fit(wanted, width, if own { 0 } else { lifetime }) else { continue };
-        let level = service.and_then(|service| service.sl);
+        let lane = choice::lane(from.at(), to.at(), world).filter(|_| !own);
+        let level = lane.or_else(|| service.and_then(|service| service.sl));
         if wanted.mask.has(bit::SL) && level.is_some_and(|level| level != fits.sl) {
             continue;
         }
