@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use snin_fabric::dump::guid2lid;
+use snin_fabric::dump::{guid2lid, lfts};
 use snin_fabric::routing::{
-    Engine, Lanes, Order, Placement, Routing, RoutingError, RoutingOptions, tables_hash,
+    Engine, Order, Placement, Routing, RoutingError, RoutingOptions, tables_hash,
 };
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Guid, Lmc, NodeIndex, PortIndex, Topology, TreeId, ibnet};
@@ -122,8 +122,11 @@ pub struct ViewBegin {
     pub version: u64,
     /// How many parts.
     pub parts: u32,
-    /// Bytes of the fabric's text; the rest is the addresses'.
+    /// Bytes of the fabric's text.
     pub topology: u32,
+    /// Bytes of the addresses' text. The rest is that of the tables, where they do not follow from the fabric: routes
+    /// in lanes stay as they were when a cable is cut.
+    pub addresses: u32,
     /// The LMC of every host port.
     pub lmc: Lmc,
     /// How many trees base addresses are spread over; 0 where a base address is a tree's own.
@@ -132,8 +135,6 @@ pub struct ViewBegin {
     pub granted_sl: u8,
     /// How the tables were made.
     pub engine: Engine,
-    /// Where each path has a lane: how many there might have been.
-    pub lanes: u8,
     /// At which offset from a port's base address each tree's address is, by tree; at most [`MAX_TREES`].
     pub places: Vec<u16>,
     /// Where there are no trees: the switches from the top to the bottom, as far as the manager's choice is to be
@@ -204,6 +205,9 @@ pub enum ViewError {
     /// The text of the addresses.
     #[error("the addresses: {0}")]
     Addresses(String),
+    /// The text of the tables is none.
+    #[error("the tables: {0}")]
+    Tables(String),
     /// No tables can be computed.
     #[error(transparent)]
     Routing(#[from] RoutingError),
@@ -244,7 +248,10 @@ fn order(view: &dyn View) -> Vec<u16> {
 pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>, ViewError> {
     let topology = ibnet::write(view.topology());
     let addresses = guid2lid::write(view.topology(), view.addresses());
-    let bytes = [topology.as_bytes(), addresses.as_bytes()].concat();
+    let tables = view.routing().lanes.as_ref().map_or_else(String::new, |_| {
+        lfts::opensm(view.topology(), view.addresses(), &view.routing().tables).collect()
+    });
+    let bytes = [topology.as_bytes(), addresses.as_bytes(), tables.as_bytes()].concat();
     if bytes.len() > MAX_VIEW {
         return Err(ViewError::TooLarge(bytes.len()));
     }
@@ -257,11 +264,11 @@ pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>
         version,
         parts: bytes.len().div_ceil(MAX_PART) as u32,
         topology: topology.len() as u32,
+        addresses: addresses.len() as u32,
         lmc: view.routing().plan.lmc(),
         unmanaged_trees: view.routing().plan.unmanaged_trees().len() as u16,
         granted_sl: view.granted_sl(),
         engine: view.routing().engine,
-        lanes: view.routing().lanes.as_ref().map_or(1, Lanes::most),
         places,
         order: order(view),
         unusable: unusable_pairs(view)?,
@@ -310,7 +317,8 @@ impl Assembly {
     /// When the texts are none, or the tables come out otherwise than the manager's.
     pub fn finish(self, version: u64) -> Result<PublishedView, ViewError> {
         let Self { begin, bytes, .. } = self;
-        let (topology, addresses) = bytes.split_at((begin.topology as usize).min(bytes.len()));
+        let (topology, rest) = bytes.split_at((begin.topology as usize).min(bytes.len()));
+        let (addresses, tables) = rest.split_at((begin.addresses as usize).min(rest.len()));
         let wrong = |error: &dyn std::fmt::Display| error.to_string();
         let topology =
             ibnet::parse(topology).map_err(|error| ViewError::Topology(wrong(&error)))?;
@@ -320,18 +328,23 @@ impl Assembly {
         let order: Vec<NodeIndex> =
             begin.order.iter().map(|&place| NodeIndex(place.into())).collect();
         let order = if order.is_empty() { Order::Best } else { Order::Given(&order) };
+        let engine = if tables.is_empty() { begin.engine } else { Engine::UpDown };
         let options = RoutingOptions {
-            engine: begin.engine,
+            engine,
             lmc: Some(begin.lmc),
             unmanaged_trees: unmanaged,
             order,
-            lanes: begin.lanes,
             ..RoutingOptions::default()
         };
         let mut routing = Routing::with(&topology, &options)?;
         let placement = Placement::new(begin.places, &routing.plan);
         if &addresses != routing.plan.addresses() || !placement.is_planned(&routing.plan) {
             routing.tables = placement.tables(&topology, &routing, &addresses);
+        }
+        if !tables.is_empty() {
+            routing.engine = begin.engine;
+            routing.tables =
+                lfts::parse(tables, &topology).map_err(|error| ViewError::Tables(wrong(&error)))?;
         }
         let ours = tables_hash(&topology, &routing.tables);
         if ours != begin.tables {

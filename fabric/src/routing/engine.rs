@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use super::layered::Layers;
 use super::orders::Order;
 use super::parts::Part;
 use super::{
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::clos::{Clos, NotClos, recognise};
 use crate::hosts::Hosts;
-use crate::{ForwardingTable, Guid, Lmc, NodeIndex, Topology};
+use crate::{Addresses, ForwardingTable, Guid, Lmc, NodeIndex, Topology};
 
 /// How tables are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -93,12 +94,26 @@ pub struct RoutingOptions<'a> {
     pub roots: &'a [Guid],
     /// The data lanes that every link between switches has.
     pub lanes: u8,
+    /// Routes in lanes as they were before a change: what of them still leads the shortest way is kept, unless that
+    /// loads links much more than when they were chosen.
+    pub former: Option<Former<'a>>,
+}
+
+/// Tables as they are, of a fabric as it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Former<'a> {
+    /// The fabric.
+    pub topology: &'a Topology,
+    /// The addresses in the tables.
+    pub addresses: &'a Addresses,
+    /// Tables and lanes.
+    pub routing: &'a Routing,
 }
 
 impl Default for RoutingOptions<'_> {
     fn default() -> Self {
         let (engine, order) = (Engine::Trees, Order::Best);
-        Self { engine, lmc: None, unmanaged_trees: 0, order, roots: &[], lanes: 8 }
+        Self { engine, lmc: None, unmanaged_trees: 0, order, roots: &[], lanes: 8, former: None }
     }
 }
 
@@ -250,12 +265,14 @@ impl Routing {
         shape: Result<Clos, NotClos>,
         options: &RoutingOptions<'_>,
     ) -> Result<Self, RoutingError> {
-        let RoutingOptions { engine, lmc, order, roots, lanes, .. } = *options;
+        let RoutingOptions { engine, lmc, order, roots, lanes, former, .. } = *options;
         let ranks = orders::given(topology, order, roots);
         let ranks = ranks.unwrap_or_else(|| Ranks::of_any(topology, &hosts));
         let plan = AddressPlan::new(topology, None, lmc, 0)?;
         let is_spread = engine == Engine::Lanes;
-        let shortest = tables::fill_shortest(topology, &ranks, &plan, (is_spread, lanes));
+        let former = former.filter(|former| former.routing.engine == engine);
+        let wanted = Layers { is_spread, most: lanes, former };
+        let shortest = tables::fill_shortest(topology, &ranks, &plan, &wanted);
         let Some((tables, unreachable, lanes)) = shortest else {
             let ranks = orders::choose(topology, &hosts, order, roots);
             return Self::up_down(topology, hosts, shape, ranks, lmc);

@@ -9,6 +9,7 @@
 use super::balanced::Balance;
 use super::engine::without_strays;
 use super::reach::{Links, UpDown};
+use super::spread::{self, Spread};
 use super::{AddressPlan, Forest, Ranks};
 use crate::clos::Clos;
 use crate::hosts::Hosts;
@@ -16,6 +17,8 @@ use crate::{Addresses, ForwardingTable, Lid, NodeIndex, Topology, TreeId};
 
 /// Steps that choosing may take: entries that are looked at. Beyond that, tables stay as they are.
 const MOST_STEPS: usize = 100_000_000;
+/// Routes that are walked to spread them once more. Some hundredths of a second.
+const MOST_WALKS: usize = 200_000;
 /// How often each address is routed anew beside all others.
 const ROUNDS: usize = 2;
 
@@ -84,4 +87,12 @@ pub(super) fn spread(
             }
         }
     }
+    let all: Vec<(NodeIndex, &Base)> = topology
+        .switches()
+        .flat_map(|switch| on[switch.index()].iter().map(move |base| (switch, base)))
+        .collect();
+    let bases = all.iter().map(|&(switch, base)| spread::Base { switch, lid: base.lid }).collect();
+    let spread = Spread::new(topology, bases, (&mut up_down, &|_| true), tables.to_vec());
+    let spread = spread.improved(MOST_WALKS, |base, at| all[base].1.is_free(forest, at));
+    tables.clone_from_slice(&spread);
 }

@@ -20,15 +20,11 @@ pub struct Lanes {
     /// By pair of switches.
     of: Vec<u8>,
     count: u8,
-    most: u8,
+    /// Pairs of hosts on the most loaded link, as long as routes are only kept and mended: when they were chosen.
+    pub(super) load: u64,
 }
 
 impl Lanes {
-    /// Lanes that there might have been: who has to find the same ones begins with as many.
-    pub const fn most(&self) -> u8 {
-        self.most
-    }
-
     /// Lanes in use.
     pub const fn count(&self) -> u8 {
         self.count
@@ -51,6 +47,7 @@ pub(super) struct Assignment<'a> {
     lanes: Lanes,
     /// Those beyond the first.
     others: Vec<Lane>,
+    most: u8,
 }
 
 impl<'a> Assignment<'a> {
@@ -58,13 +55,22 @@ impl<'a> Assignment<'a> {
     pub(super) fn new(topology: &'a Topology, ranks: &'a Ranks, most: u8) -> Self {
         let switches = topology.switch_count();
         let most = most.clamp(1, MOST_LANES);
-        let lanes = Lanes { switches, of: vec![0; switches * switches], count: 1, most };
-        Self { topology, ranks, lanes, others: Vec::new() }
+        let lanes = Lanes { switches, of: vec![0; switches * switches], count: 1, load: 0 };
+        Self { topology, ranks, lanes, others: Vec::new(), most }
     }
 
-    /// The lanes of all routes.
-    pub(super) fn finish(self) -> Lanes {
-        Lanes { count: self.others.len() as u8 + 1, ..self.lanes }
+    /// Routes between two switches take this lane if they can; there are as many as that needs.
+    pub(super) fn prefer(&mut self, pair: (NodeIndex, NodeIndex), lane: u8) {
+        if lane < self.most {
+            let needed = usize::from(lane).max(self.others.len());
+            self.others.resize_with(needed, || Lane::new(self.topology));
+            self.note(pair, lane);
+        }
+    }
+
+    /// The lanes of all routes, of which the most loaded link has so many pairs of hosts.
+    pub(super) fn finish(self, load: u64) -> Lanes {
+        Lanes { count: self.others.len() as u8 + 1, load, ..self.lanes }
     }
 
     /// Gives the routes between two switches a lane, the one that they had if possible; whether there is one.
@@ -101,18 +107,23 @@ impl<'a> Assignment<'a> {
     }
 
     fn find(&mut self, former: u8, waits: &[Wait]) -> Option<u8> {
-        if !waits.iter().any(|&(first, next)| !self.goes_up(first) && self.goes_up(next)) {
+        let turns_up = |&(first, next): &Wait| !self.goes_up(first) && self.goes_up(next);
+        let is_up_down = !waits.iter().any(turns_up);
+        if former == 0 && is_up_down {
+            return Some(0);
+        }
+        let former = former.checked_sub(1).map(usize::from);
+        if let Some(former) = former.filter(|&former| self.others[former].put_in(waits)) {
+            return Some(former as u8 + 1);
+        }
+        if is_up_down {
             return Some(0);
         }
         let others = &mut self.others;
-        let former = former.checked_sub(1).map(usize::from);
-        if let Some(former) = former.filter(|&former| others[former].put_in(waits)) {
-            return Some(former as u8 + 1);
-        }
         if let Some(place) = others.iter_mut().position(|lane| lane.put_in(waits)) {
             return Some(place as u8 + 1);
         }
-        if others.len() + 1 >= usize::from(self.lanes.most) {
+        if others.len() + 1 >= usize::from(self.most) {
             return None;
         }
         let mut lane = Lane::new(self.topology);

@@ -20,10 +20,11 @@ mod placement;
 mod ranks;
 mod reach;
 mod shortest;
+mod spread;
 mod tables;
 
 pub use address_plan::{AddressPlan, PlanError};
-pub use engine::{Engine, Routing, RoutingError, RoutingOptions};
+pub use engine::{Engine, Former, Routing, RoutingError, RoutingOptions};
 pub use forest::{Forest, RoutingTree};
 pub use found::{OffTree, OffTreeRoute, TreeChoices, TreeChoicesReport};
 pub use lanes::{Lanes, MOST_LANES};

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::balanced::{self, Ends, NextHops};
+use super::layered::Layers;
 use super::reach::{Links, Reach, UpDown};
 use super::shortest::Shortest;
+use super::spread::{MOST_ROUTES, Spread};
 use super::{AddressPlan, Forest, Lanes, Ranks, layered};
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology, TreeId};
 
@@ -17,6 +19,8 @@ pub struct Unreachable {
     pub to: NodeIndex,
 }
 
+/// Routes that are walked to spread them where there are no trees. Some tenths of a second.
+const MOST_STEPS: usize = 500_000;
 /// Destinations filled in together: what one table gets of them lies close together, and what all tables
 /// get of them stays in the cache.
 const BATCH: usize = 64;
@@ -117,8 +121,13 @@ fn fill_by(
     if forest.is_empty() {
         let ends = columns.iter().map(|it| Ends { switch: it.destination, lids: &it.ends });
         let ends: Vec<Ends<'_>> = ends.collect();
-        let mut up_down = UpDown::new(links, ranks);
-        balanced::fill(topology, &mut up_down, &ends, plan.lmc().addresses(), &mut tables);
+        let (mut up_down, offsets) = (UpDown::new(links, ranks), plan.lmc().addresses());
+        balanced::fill(topology, &mut up_down, &ends, offsets, &mut tables);
+        let bases = layered::bases(&ends, offsets);
+        if bases.len().saturating_mul(topology.switch_count()) <= MOST_ROUTES {
+            let spread = Spread::new(topology, bases, (&mut up_down, &|_| true), tables);
+            tables = spread.improved(MOST_STEPS, |_, _| true);
+        }
     }
     for column in &columns {
         deliver(topology, plan, column.destination, &mut tables[column.destination.index()]);
@@ -134,7 +143,7 @@ pub(super) fn fill_shortest(
     topology: &Topology,
     ranks: &Ranks,
     plan: &AddressPlan,
-    (is_spread, most): (bool, u8),
+    wanted: &Layers<'_>,
 ) -> Option<(Vec<ForwardingTable>, Vec<Unreachable>, Lanes)> {
     let bare = Forest::bare(topology);
     let top = plan.addresses().top();
@@ -154,8 +163,7 @@ pub(super) fn fill_shortest(
     }
     let ends: Vec<Ends<'_>> =
         columns.iter().map(|it| Ends { switch: it.destination, lids: &it.ends }).collect();
-    let offsets = plan.lmc().addresses();
-    let lanes = layered::fill(topology, ranks, &ends, offsets, &mut tables, (is_spread, most))?;
+    let lanes = layered::fill(topology, ranks, &ends, plan, &mut tables, wanted)?;
     for column in &columns {
         deliver(topology, plan, column.destination, &mut tables[column.destination.index()]);
     }

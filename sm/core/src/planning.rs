@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use snin_fabric::routing::{Engine, Order, Placement, Routing, RoutingError, RoutingOptions};
+use snin_fabric::routing::{
+    Engine, Former, Order, Placement, Routing, RoutingError, RoutingOptions,
+};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex};
 
 use super::address::{self, Wishes};
@@ -53,7 +55,21 @@ pub(crate) struct Found {
     pub(crate) own: Option<PortIndex>,
     /// Where there were no trees: the switches from the top to the bottom.
     pub(crate) former: Arc<Vec<Guid>>,
+    /// How the fabric was to be, where its routes were in lanes.
+    pub(crate) laned: Option<FormerTarget>,
 }
+
+/// What came of the computation before: the same only if it is the very same.
+#[derive(Clone, Debug)]
+pub(crate) struct FormerTarget(pub(crate) Arc<Target>);
+
+impl PartialEq for FormerTarget {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for FormerTarget {}
 
 /// What came of it.
 #[derive(Debug)]
@@ -114,6 +130,11 @@ impl Found {
                 order: Order::Former(&self.former),
                 roots: &self.roots,
                 lanes: self.lanes,
+                former: self.laned.as_ref().map(|FormerTarget(target)| Former {
+                    topology: &target.discovered.topology,
+                    addresses: &target.addresses,
+                    routing: &target.routing,
+                }),
             },
         )?;
         let canonical = routing.plan.addresses();

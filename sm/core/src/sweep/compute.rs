@@ -13,7 +13,7 @@ use crate::events::Output;
 use crate::granted_lanes;
 use crate::graph::Node;
 use crate::multicast::Groups;
-use crate::planning::{Computed, Found, Job, Work};
+use crate::planning::{Computed, FormerTarget, Found, Job, Work};
 use crate::query::NodeId;
 use crate::report::Report;
 
@@ -77,13 +77,16 @@ impl Sweep {
             own: discovered.own_port(&self.graph),
             discovered: Arc::new(discovered),
             former: self.last.as_ref().map(|(last, _)| last.former.clone()).unwrap_or_default(),
+            laned: self.last.as_ref().and_then(|(last, _)| last.laned.clone()),
         };
         let known = self.last.as_ref().filter(|(last, _)| **last == found);
         let work = match known {
             Some((found, target)) => Work::Known(found.clone(), target.clone()),
             None => {
-                found.former =
-                    self.last.as_ref().map(|(_, target)| target.order()).unwrap_or_default();
+                let last = self.last.as_ref().map(|(_, target)| target);
+                found.former = last.map(|target| target.order()).unwrap_or_default();
+                let laned = last.filter(|target| target.routing.lanes.is_some());
+                found.laned = laned.cloned().map(FormerTarget);
                 Work::Fabric(Arc::new(found))
             }
         };
