@@ -248,9 +248,12 @@ fn order(view: &dyn View) -> Vec<u16> {
 pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>, ViewError> {
     let topology = ibnet::write(view.topology());
     let addresses = guid2lid::write(view.topology(), view.addresses());
-    let tables = view.routing().lanes.as_ref().map_or_else(String::new, |_| {
-        lfts::opensm(view.topology(), view.addresses(), &view.routing().tables).collect()
-    });
+    let tables = match view.routing().engine {
+        Engine::Lanes | Engine::DimensionOrder | Engine::File => {
+            lfts::opensm(view.topology(), view.addresses(), &view.routing().tables).collect()
+        }
+        _ => String::new(),
+    };
     let bytes = [topology.as_bytes(), addresses.as_bytes(), tables.as_bytes()].concat();
     if bytes.len() > MAX_VIEW {
         return Err(ViewError::TooLarge(bytes.len()));

@@ -104,6 +104,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     }
     config.partitions = partition_file::read(settings.partition_config_file.as_deref())?;
     config.qos_policy = partition_file::qos_policy(settings.qos_policy_file.as_deref())?;
+    config.lfts = partition_file::lfts(&loaded)?;
     config.roots = partition_file::roots(settings.root_guid_file.as_deref())?;
     let choices = cli.choices(settings);
     config.ports = u8::try_from(choices.len()).unwrap_or(u8::MAX);

@@ -8,7 +8,8 @@ use super::layered::Layers;
 use super::orders::Order;
 use super::parts::Part;
 use super::{
-    AddressPlan, Forest, Lanes, PlanError, Ranks, Unreachable, gaps, min_hop, orders, tables,
+    AddressPlan, Forest, GivenTables, Lanes, PlanError, Ranks, Unreachable, gaps, min_hop, orders,
+    tables,
 };
 use crate::clos::{Clos, NotClos, recognise};
 use crate::hosts::Hosts;
@@ -28,6 +29,8 @@ pub enum Engine {
     Lanes,
     /// The same with the shortest path by the lowest ports: dimension by dimension on a torus or a mesh.
     DimensionOrder,
+    /// Somebody's own tables ([`Routing::adopt`]), in lanes where they need them.
+    File,
     /// Balanced shortest paths at LMC 0.
     MinHop,
     /// D-mod-K at LMC 0, Clos only.
@@ -35,7 +38,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// All of them.
+    /// All that compute tables.
     pub const ALL: [Self; 6] =
         [Self::Trees, Self::UpDown, Self::Lanes, Self::DimensionOrder, Self::MinHop, Self::DModK];
 }
@@ -47,6 +50,7 @@ impl fmt::Display for Engine {
             Self::UpDown => "updown",
             Self::Lanes => "lanes",
             Self::DimensionOrder => "dor",
+            Self::File => "file",
             Self::MinHop => "minhop",
             Self::DModK => "dmodk",
         })
@@ -138,6 +142,8 @@ pub struct Routing {
     pub unreachable: Vec<Unreachable>,
     /// The virtual lane of each path, where one lane is not enough.
     pub lanes: Option<Lanes>,
+    /// What came of somebody's own tables.
+    pub given: Option<GivenTables>,
 }
 
 impl Routing {
@@ -167,7 +173,7 @@ impl Routing {
             Engine::MinHop | Engine::DModK if lmc.is_some_and(|lmc| lmc != Lmc::ZERO) => {
                 Err(RoutingError::NeedsLmcZero(engine, lmc.unwrap_or_default()))
             }
-            Engine::UpDown => {
+            Engine::UpDown | Engine::File => {
                 let ranks = orders::choose(topology, &hosts, options.order, options.roots);
                 Self::up_down(topology, hosts, shape, ranks, lmc)
             }
@@ -218,6 +224,7 @@ impl Routing {
                         tables,
                         unreachable,
                         lanes: None,
+                        given: None,
                     });
                 };
                 // So many cables are missing that its ranks leave hosts without a route: what joins
@@ -256,7 +263,18 @@ impl Routing {
         let plan = AddressPlan::new(topology, None, lmc, 0)?;
         let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
         let (engine, ranks) = (Engine::UpDown, Some(ranks));
-        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable, lanes: None })
+        Ok(Self {
+            engine,
+            hosts,
+            shape,
+            ranks,
+            forest,
+            plan,
+            tables,
+            unreachable,
+            lanes: None,
+            given: None,
+        })
     }
 
     fn shortest(
@@ -278,7 +296,18 @@ impl Routing {
             return Self::up_down(topology, hosts, shape, ranks, lmc);
         };
         let (forest, ranks, lanes) = (Forest::bare(topology), Some(ranks), Some(lanes));
-        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable, lanes })
+        Ok(Self {
+            engine,
+            hosts,
+            shape,
+            ranks,
+            forest,
+            plan,
+            tables,
+            unreachable,
+            lanes,
+            given: None,
+        })
     }
 
     fn min_hop(
@@ -298,6 +327,7 @@ impl Routing {
             tables,
             unreachable,
             lanes: None,
+            given: None,
         })
     }
 
@@ -313,7 +343,18 @@ impl Routing {
         let carrying = without_strays(topology, &clos);
         let (tables, unreachable) = tables::fill(&carrying, &ranks, &forest, &plan);
         let (engine, shape, ranks) = (Engine::DModK, Ok(clos), Some(ranks));
-        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable, lanes: None })
+        Ok(Self {
+            engine,
+            hosts,
+            shape,
+            ranks,
+            forest,
+            plan,
+            tables,
+            unreachable,
+            lanes: None,
+            given: None,
+        })
     }
 }
 

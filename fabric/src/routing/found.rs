@@ -107,7 +107,18 @@ impl Routing {
         };
         let plan = AddressPlan::without_trees(topology, addresses);
         let (engine, unreachable) = (Engine::Trees, Vec::new());
-        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable, lanes: None })
+        Ok(Self {
+            engine,
+            hosts,
+            shape,
+            ranks,
+            forest,
+            plan,
+            tables,
+            unreachable,
+            lanes: None,
+            given: None,
+        })
     }
 }
 

@@ -72,6 +72,9 @@ pub struct Config {
     /// GUIDs of the switches at the top, where routes go up and then down; none: the manager chooses.
     #[serde(default)]
     pub roots: Vec<u64>,
+    /// The administrator's own tables, as `dump_fts` or OpenSM dumps them.
+    #[serde(default)]
+    pub lfts: String,
     /// The upper half of every port's GIDs (IBA 4.1.1).
     pub subnet_prefix: u64,
     /// Where keys come from.
@@ -197,6 +200,7 @@ impl Default for Config {
             unmanaged_trees: 0,
             routing: Engine::Trees,
             roots: Vec::new(),
+            lfts: String::new(),
             subnet_prefix: 0xFE80_0000_0000_0000,
             m_key_policy: KeyPolicy::Given,
             m_key: 0,
@@ -289,6 +293,9 @@ impl Config {
             within(key, value.into(), 0, most, expected)?;
         }
         within("ports", self.ports.into(), 1, MOST_PORTS, "1 to 8")?;
+        if matches!(self.routing, Engine::MinHop | Engine::DModK) {
+            return Err(ConfigError::Baseline);
+        }
         if matches!(self.routing, Engine::Lanes | Engine::DimensionOrder) && self.qos {
             return Err(ConfigError::LanesTaken);
         }

@@ -18,6 +18,9 @@ pub enum ConfigError {
         "M_Keys cannot be generated without a secret: it has to be stored, and no store is given"
     )]
     NoSecret,
+    /// What others are compared with.
+    #[error("no fabric is routed by a baseline")]
+    Baseline,
     /// Two would write tables of lanes.
     #[error("paths are to have lanes of their own, and tables of lanes are set: turn `qos` off")]
     LanesTaken,

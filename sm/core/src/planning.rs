@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use snin_fabric::dump::lfts;
 use snin_fabric::routing::{
     Engine, Former, Order, Placement, Routing, RoutingError, RoutingOptions,
 };
@@ -51,6 +52,8 @@ pub(crate) struct Found {
     /// The data lanes that every link between switches has.
     pub(crate) lanes: u8,
     pub(crate) roots: Vec<Guid>,
+    /// The administrator's own tables.
+    pub(crate) lfts: Arc<String>,
     pub(crate) most: Lid,
     pub(crate) own: Option<PortIndex>,
     /// Where there were no trees: the switches from the top to the bottom.
@@ -143,6 +146,11 @@ impl Found {
         let (addresses, without) = address::keep(&wishes);
         if &addresses != canonical || !places.is_planned(&routing.plan) {
             routing.tables = places.tables(topology, &routing, &addresses);
+        }
+        if self.engine == Engine::File {
+            let given = lfts::parse(self.lfts.as_bytes(), topology);
+            let given = given.map_err(|error| error.to_string());
+            routing.adopt(topology, &addresses, given, self.lanes);
         }
         let discovered = discovered.clone();
         Ok(Target { discovered, routing, addresses, without, places })

@@ -21,14 +21,16 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Vec<PathBuf>, Failure> {
     let mut config = settings.core(0);
     config.partitions = partition_file::read(settings.partition_config_file.as_deref())?;
     config.qos_policy = partition_file::qos_policy(settings.qos_policy_file.as_deref())?;
+    config.lfts = partition_file::lfts(loaded)?;
     config.roots = partition_file::roots(settings.root_guid_file.as_deref())?;
     config.check().map_err(|error| objection(loaded, &error))?;
     let certificates = views::files(settings)?;
     views::identity(settings)?;
     let certificates =
         certificates.map(|files| [files.certificate, files.key, files.ca_certificate]);
-    let Settings { partition_config_file, qos_policy_file, root_guid_file, .. } = settings;
-    let named = [partition_config_file, qos_policy_file, root_guid_file];
+    let Settings { partition_config_file, qos_policy_file, root_guid_file, lfts_file, .. } =
+        settings;
+    let named = [partition_config_file, qos_policy_file, root_guid_file, lfts_file];
     let named = named.into_iter().flatten().cloned();
     Ok(named.chain(certificates.into_iter().flatten()).collect())
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use snin_daemon::settings::Loaded;
 use snin_daemon::text;
 use snin_fabric::Guid;
 use snin_sm_core::{Event, Partitions, QosPolicy};
@@ -9,6 +10,7 @@ use tracing::warn;
 
 use super::failure::Failure;
 use super::run::Daemon;
+use super::settings::{RoutingEngine, Settings};
 
 /// Reads it; without a file there is the default partition alone.
 ///
@@ -53,6 +55,23 @@ pub fn roots(path: Option<&Path>) -> Result<Vec<u64>, Failure> {
         })
     };
     guids.map(guid).collect()
+}
+
+/// Reads the administrator's own tables, where routes are to be made by them.
+///
+/// # Errors
+/// When there is no such file, or none is named.
+pub fn lfts(loaded: &Loaded<Settings>) -> Result<String, Failure> {
+    let settings = &loaded.value;
+    match (&settings.lfts_file, settings.routing) {
+        (Some(path), RoutingEngine::File) => text::read(path).map_err(Failure::text(path)),
+        (None, RoutingEngine::File) => {
+            let what =
+                "routing = \"file\" needs lfts_file, the tables as dump_fts or OpenSM dumps them";
+            Err(loaded.refuse("routing", what).into())
+        }
+        _ => Ok(String::new()),
+    }
 }
 
 impl Daemon {

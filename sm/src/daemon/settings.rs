@@ -220,9 +220,12 @@ snin_daemon::settings! {
         /// How tables are made. "auto": along routing trees on a Clos, else up*/down*. "updown": up*/down* on any
         /// fabric. "lanes": the shortest ways on any fabric, each on a virtual lane so that none closes a credit
         /// loop; programs have to send with the service level of their path record, and without lanes enough it is
-        /// up*/down*. "dor": the same by the lowest ports, which is dimension by dimension on a torus or a mesh. Off
-        /// trees nothing is granted.
+        /// up*/down*. "dor": the same by the lowest ports, which is dimension by dimension on a torus or a mesh.
+        /// "file": your own tables, of lfts_file, in lanes where they need them. Off trees nothing is granted.
         routing: RoutingEngine = RoutingEngine::Auto,
+        /// The tables for routing = "file", as dump_fts or OpenSM dumps them. An address that they do not lead to its
+        /// port from every switch is led up*/down*. Read at the start.
+        lfts_file: Option<PathBuf> = None,
         /// The file of the GUIDs of switches that are at the top of up*/down* routes, one a line, as OpenSM's. Unset:
         /// the manager tries several orders.
         root_guid_file: Option<PathBuf> = None,
@@ -312,6 +315,8 @@ pub enum RoutingEngine {
     Lanes,
     /// Those by the lowest ports.
     Dor,
+    /// The administrator's own tables.
+    File,
 }
 
 impl From<RoutingEngine> for snin_fabric::routing::Engine {
@@ -321,6 +326,7 @@ impl From<RoutingEngine> for snin_fabric::routing::Engine {
             RoutingEngine::UpDown => Self::UpDown,
             RoutingEngine::Lanes => Self::Lanes,
             RoutingEngine::Dor => Self::DimensionOrder,
+            RoutingEngine::File => Self::File,
         }
     }
 }
@@ -358,6 +364,7 @@ impl Settings {
             routing: self.routing.into(),
             // Read from its file afterwards.
             roots: Vec::new(),
+            lfts: String::new(),
             subnet_prefix: self.subnet_prefix.0,
             m_key_policy: self.m_key_policy.into(),
             m_key: self.m_key.0,
@@ -452,7 +459,7 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
         },
         ConfigError::NoSecret => "m_key_policy",
         ConfigError::HiddenPorts(_) => "m_key_protection_level",
-        ConfigError::LanesTaken => "routing",
+        ConfigError::LanesTaken | ConfigError::Baseline => "routing",
     };
     match error {
         ConfigError::Range { key: "unmanaged_share", value, expected } => loaded
@@ -460,9 +467,10 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
         ConfigError::Range { value, expected, .. } => {
             loaded.refuse(key, format_args!("{key} is {value}: {expected}"))
         }
-        ConfigError::NoSecret | ConfigError::HiddenPorts(_) | ConfigError::LanesTaken => {
-            loaded.refuse(key, error)
-        }
+        ConfigError::NoSecret
+        | ConfigError::HiddenPorts(_)
+        | ConfigError::LanesTaken
+        | ConfigError::Baseline => loaded.refuse(key, error),
     }
 }
 

@@ -212,6 +212,16 @@ fn is_troubled(status: &Status) -> bool {
 
 /// Why tables are not made as they are to be.
 fn routing_instead(asked: Engine, routing: &Routing) -> Option<String> {
+    let given = routing.given.as_ref();
+    if let Some(why) = given.and_then(|given| given.refused.as_ref()) {
+        return Some(format!("routes are made by updown, not by the tables of lfts_file: {why}"));
+    }
+    if let Some(left_out) = given.map(|given| given.left_out).filter(|&left_out| left_out > 0) {
+        return Some(format!(
+            "the tables of lfts_file do not lead {left_out} addresses to their ports from every switch: those are \
+             routed up*/down*"
+        ));
+    }
     let is_instead = asked != Engine::Trees && routing.engine != asked;
     is_instead.then(|| {
         format!(

@@ -115,3 +115,55 @@ fn without_lanes_it_is_said() -> Result<(), JudgeError> {
     assert_eq!(said.status.code(), Some(1), "{text}");
     Ok(())
 }
+
+/// The administrator's own tables: taken as they are, in lanes where they close circles on one; what they do not lead
+/// home is led up and down, and said.
+#[test]
+fn own_tables_are_taken_as_they_are() -> Result<(), JudgeError> {
+    let lab = Lab::new(&fabric("random:14,4,1"))?;
+    let config = lab.file("routes.toml");
+    let once = |text: &str| {
+        std::fs::write(&config, text).unwrap();
+        let said = lab.command().args(["--once", "--config"]).arg(&config).output().unwrap();
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        (said.status.code(), text + &String::from_utf8_lossy(&said.stderr))
+    };
+    let (code, text) = once("routing = \"lanes\"\n");
+    assert_eq!(code, Some(0), "{text}");
+    let (tables, _) = lab.told();
+    let dumped = std::fs::read_to_string(lab.file("dump").join("opensm-lfts.dump")).unwrap();
+    let (own, file) = (lab.file("own.lfts"), "routing = \"file\"\nlfts_file = \"own.lfts\"\n");
+
+    // Others in between, so that each entry has to be written.
+    let (code, text) = once("routing = \"updown\"\n");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(lab.told().0 != tables);
+    std::fs::write(&own, &dumped).unwrap();
+    let (code, text) = once(file);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("virtual lanes: programs have to send"), "{text}");
+    assert!(lab.told().0 == tables);
+
+    // A switch lacks an entry for a host's address.
+    let lines: Vec<&str> = dumped.lines().collect();
+    let host = lines.iter().rposition(|line| line.contains("Channel Adapter")).unwrap();
+    std::fs::write(&own, [&lines[..host], &lines[host + 1..]].concat().join("\n")).unwrap();
+    let (code, text) = once(file);
+    assert!(text.contains("do not lead 1 addresses to their ports"), "{text}");
+    assert_eq!(code, Some(1), "{text}");
+
+    // No tables, and too few lanes for them.
+    for (content, more, why) in [
+        ("Unicast lids\n", "", "not by the tables of lfts_file: 1: no switch GUID"),
+        (dumped.as_str(), "max_op_vls = 1\n", "they close credit loops"),
+    ] {
+        std::fs::write(&own, content).unwrap();
+        let (code, text) = once(&format!("{file}{more}"));
+        assert!(text.contains(why), "{text}");
+        assert_eq!(code, Some(1), "{text}");
+    }
+    let (code, text) = once("routing = \"file\"\n");
+    assert!(text.contains("routes.toml:1") && text.contains("needs lfts_file"), "{text}");
+    assert_eq!(code, Some(3), "{text}");
+    Ok(())
+}

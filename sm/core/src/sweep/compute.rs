@@ -73,6 +73,7 @@ impl Sweep {
             engine: self.config.routing,
             lanes: granted_lanes::lanes_of_paths(&self.config, &self.graph, &discovered),
             roots: self.config.roots.iter().copied().map(Guid).collect(),
+            lfts: Arc::new(self.config.lfts.clone()),
             most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
             own: discovered.own_port(&self.graph),
             discovered: Arc::new(discovered),

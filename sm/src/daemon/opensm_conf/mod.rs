@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use snin_daemon::settings::{Loaded, SettingsError, parse, text_of};
 
-use self::options::{OPTIONS, OpenSmOption, Verdict};
+use self::options::{AUTO, Form, OPTIONS, OpenSmOption, ROUTES, Verdict};
 use super::settings::Settings;
 
 /// What a line of the file came to that is no key of snin-sm. Displayed as one line.
@@ -91,6 +91,9 @@ pub fn read(
                 Some(_) if known.form.is_file() && !is_here => {
                     note("there is no such file, and OpenSM does without".to_owned());
                 }
+                Some(value) if known.form == Form::Engines && value == AUTO => {
+                    note(ROUTES.to_owned());
+                }
                 Some(value) => {
                     set.insert(key, (line, value));
                 }
@@ -164,6 +167,7 @@ pub fn table() -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::RoutingEngine;
     use super::*;
 
     fn said(text: &str) -> Read {
@@ -207,6 +211,26 @@ mod tests {
             notes[5]
         );
         assert!(notes[6].ends_with("OpenSM has no such option"), "{}", notes[6]);
+    }
+
+    #[test]
+    fn engines_become_those_that_do_the_same() {
+        for (theirs, ours) in [
+            ("updn", RoutingEngine::UpDown),
+            ("dfsssp,minhop", RoutingEngine::Lanes),
+            ("lash", RoutingEngine::Lanes),
+            ("torus-2QoS,no_fallback", RoutingEngine::Dor),
+        ] {
+            let read = said(&format!("routing_engine {theirs}\nroot_guid_file /etc/roots\n"));
+            assert_eq!((read.loaded.value.routing, read.notes.len()), (ours, 0), "{theirs}");
+            assert_eq!(read.loaded.value.root_guid_file, Some(PathBuf::from("/etc/roots")));
+        }
+        let read = said("routing_engine file\nlfts_file /etc/lfts\n");
+        assert_eq!(read.loaded.value.routing, RoutingEngine::File);
+        let read = said("routing_engine minhop\n");
+        assert_eq!(read.loaded.value.routing, RoutingEngine::Auto);
+        assert!(read.notes[0].to_string().contains("routes follow the cables"));
+        assert!(wrong("routing_engine fastest\n").contains("`fastest` is no engine of OpenSM's"));
     }
 
     /// As OpenSM does, whether the file says so or not.

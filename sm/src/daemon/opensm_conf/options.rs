@@ -90,11 +90,11 @@ impl Form {
 fn engine(value: &str) -> Result<Option<String>, String> {
     let first = value.split([',', ' ']).find(|name| !name.is_empty()).unwrap_or_default();
     match first {
-        "minhop" | "ftree" => Ok(None),
+        "minhop" | "ftree" => Ok(Some(AUTO.to_owned())),
+        "file" => Ok(Some("\"file\"".to_owned())),
         "updn" | "dnup" => Ok(Some("\"updown\"".to_owned())),
         "lash" | "dfsssp" | "sssp" | "nue" => Ok(Some("\"lanes\"".to_owned())),
         "dor" | "torus-2QoS" => Ok(Some("\"dor\"".to_owned())),
-        "file" => Err("`file`: tables are computed (routing), not read".to_owned()),
         other => Err(format!(
             "`{other}` is no engine of OpenSM's (minhop, updn, dnup, ftree, lash, dor, torus-2QoS, nue, dfsssp, \
              sssp or file)"
@@ -114,8 +114,11 @@ fn number(text: &str) -> Result<u64, String> {
     u64::from_str_radix(digits, radix).map_err(|_| format!("`{text}` is no number"))
 }
 
-const ROUTES: &str =
-    "routes follow the cables: trees on a Clos, balanced up*/down* elsewhere (snin topo routes)";
+/// Where OpenSM's engine is none of ours, too.
+pub(super) const ROUTES: &str = "routes follow the cables: trees on a Clos, balanced up*/down* elsewhere; `routing` has \
+                                 others (snin topo routes)";
+/// What such an engine is read as.
+pub(super) const AUTO: &str = "\"auto\"";
 const PERF: &str =
     "counters of ports are read by your exporter, or perfquery; of ports under test by snin-sm";
 const CONGESTION: &str =
@@ -211,8 +214,8 @@ pub(super) const OPTIONS: &[OpenSmOption] = &[
     opt("connect_roots", "FALSE", Boolean, No(ROUTES)),
     opt("use_ucast_cache", "FALSE", Boolean, Always("only entries that differ are written")),
     opt("lid_matrix_dump_file", "(null)", Text, No(ROUTES)),
-    opt("lfts_file", "(null)", Text, No(ROUTES)),
-    opt("root_guid_file", "(null)", File, Key("root_guid_file")),
+    opt("lfts_file", "(null)", Text, Key("lfts_file")),
+    opt("root_guid_file", "(null)", Text, Key("root_guid_file")),
     opt("cn_guid_file", "(null)", Text, No(ROUTES)),
     opt("io_guid_file", "(null)", Text, No(ROUTES)),
     opt("quasi_ftree_indexing", "FALSE", Boolean, No(ROUTES)),
