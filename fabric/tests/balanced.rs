@@ -203,7 +203,7 @@ fn gaps_of_a_clos_are_spread_by_load() {
             let plan = &routing.plan;
             for (_, host) in routing.hosts.iter() {
                 let base = plan.addresses().base(host.port).unwrap();
-                let tree = plan.home(host.port, base).or_else(|| plan.tree(host.port, 0));
+                let tree = plan.home(host.port).or_else(|| plan.tree(host.port, 0));
                 let Some(tree) = tree.filter(|&tree| routing.forest.covers(host.switch, tree))
                 else {
                     continue;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::{Engine, Placement, Routing, RoutingOptions};
-use snin_fabric::{Addresses, Lid, Lmc, PortIndex, PortNum, Topology, TreeId};
+use snin_fabric::{Addresses, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology, TreeId};
 
 fn build(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
@@ -105,4 +105,46 @@ fn with_as_many_addresses_as_trees_ports_order_them_in_turn() {
         let (_, trees) = loads(&topology, &routing, routing.plan.addresses());
         assert_eq!(trees.len(), 1 << lmc, "{recipe}");
     }
+}
+
+/// Ports that keep what another manager gave them may all have the same turn: those of one leaf lead along different
+/// trees all the same, and who goes changes nobody else's where there is no such clash.
+#[test]
+fn kept_addresses_do_not_meet_on_one_tree() {
+    let topology = build("clos:16,8,8");
+    let mut routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
+    let planned = routing.plan.addresses().clone();
+    let homes = |routing: &Routing| -> BTreeMap<(NodeIndex, TreeId), usize> {
+        let mut homes = BTreeMap::new();
+        for (_, host) in routing.hosts.iter() {
+            let home = routing.plan.home(host.port).unwrap();
+            *homes.entry((host.switch, home)).or_default() += 1;
+        }
+        homes
+    };
+    // Every eighth block for the hosts of the first leaf: there are eight trees.
+    let mut kept = Addresses::none(topology.port_count());
+    let first = routing.hosts.iter().next().unwrap().1.switch;
+    let on_first: Vec<PortIndex> =
+        routing.hosts.iter().filter(|(_, it)| it.switch == first).map(|(_, it)| it.port).collect();
+    let block = routing.plan.lmc().addresses() as u16;
+    for (port, base, lmc) in planned.iter() {
+        let place = on_first.iter().position(|it| *it == port);
+        let base = place.map_or(base, |place| Lid((1_024 + 8 * place as u16) * block));
+        kept.assign(port, base, lmc).unwrap();
+    }
+    routing.plan.settle(&kept);
+    assert!(homes(&routing).values().all(|&hosts| hosts == 1));
+
+    let before: Vec<Option<TreeId>> =
+        routing.hosts.iter().map(|(_, host)| routing.plan.home(host.port)).collect();
+    let gone = routing.hosts.iter().nth(20).unwrap().1.port;
+    let mut fewer = Addresses::none(topology.port_count());
+    for (port, base, lmc) in kept.iter().filter(|(port, ..)| *port != gone) {
+        fewer.assign(port, base, lmc).unwrap();
+    }
+    routing.plan.settle(&fewer);
+    let after: Vec<Option<TreeId>> =
+        routing.hosts.iter().map(|(_, host)| routing.plan.home(host.port)).collect();
+    assert_eq!(before, after);
 }

@@ -281,7 +281,7 @@ fn joined_clos_keep_their_routes() {
         let (north, south) = ((4, 3, 3), (3, 2, 4));
         let name = format!("{joints:?}");
         let topology = joined(&[north, south], &joints);
-        let routing = judged(&name, &topology, Lmc::new(lmc));
+        let mut routing = judged(&name, &topology, Lmc::new(lmc));
         assert_eq!(routing.shape.as_ref().err(), Some(&NotClos::Joined(2)), "{name}");
         assert_eq!(routing.unreachable, [], "{name}");
         // Alone: the same fabric without these cables, the other one's hosts and switches not cabled to it.
@@ -304,6 +304,7 @@ fn joined_clos_keep_their_routes() {
             let base = had.get(&node(&topology, port)).copied().unwrap_or(new);
             kept.assign(port, base, lmc).unwrap();
         }
+        routing.plan.settle(&kept);
         let tables = Placement::new(Vec::new(), &routing.plan).tables(&topology, &routing, &kept);
         let whole = entries_at(&topology, &kept, &tables);
         let changed = before.iter().filter(|(key, port)| whole[key] != **port).count();

@@ -340,6 +340,9 @@ impl Assembly {
             ..RoutingOptions::default()
         };
         let mut routing = Routing::with(&topology, &options)?;
+        if &addresses != routing.plan.addresses() {
+            routing.plan.settle(&addresses);
+        }
         let placement = Placement::new(begin.places, &routing.plan);
         if &addresses != routing.plan.addresses() || !placement.is_planned(&routing.plan) {
             routing.tables = placement.tables(&topology, &routing, &addresses);

@@ -59,6 +59,8 @@ pub struct AddressPlan {
     /// By switch with end ports: the home trees of these; and by end port: which of them, or [`NO_END`].
     homes: Vec<HomeTrees>,
     home_of_end: Vec<u32>,
+    /// By end port: its turn among the home trees.
+    turn_of_end: Vec<u32>,
     /// The trees of every end port's offsets, 2^LMC each; empty where tree `t` has the same offset everywhere.
     choices: Vec<TreeId>,
 }
@@ -124,9 +126,18 @@ impl AddressPlan {
             end_of_port[end.port.index()] = n as u32;
         }
         let (unmanaged, homes, choices) = (Vec::new(), Vec::new(), Vec::new());
-        let home_of_end = vec![NO_END; ends.len()];
-        let mut plan =
-            Self { addresses, lmc, trees, end_of_port, unmanaged, homes, home_of_end, choices };
+        let (home_of_end, turn_of_end) = (vec![NO_END; ends.len()], vec![0; ends.len()]);
+        let mut plan = Self {
+            addresses,
+            lmc,
+            trees,
+            end_of_port,
+            unmanaged,
+            homes,
+            home_of_end,
+            turn_of_end,
+            choices,
+        };
         match shape.filter(|_| trees > 1) {
             Some((_, forest)) if trees < lmc.addresses() => {
                 plan.unmanaged = in_turn(forest);
@@ -138,6 +149,8 @@ impl AddressPlan {
                     }
                     plan.home_of_end[n] = plan.homes.len() as u32 - 1;
                 }
+                let planned = plan.addresses.clone();
+                plan.settle(&planned);
             }
             Some((clos, forest)) => plan.rotate(topology, clos, forest, &ends),
             None => {}
@@ -158,6 +171,7 @@ impl AddressPlan {
             unmanaged: Vec::new(),
             homes: Vec::new(),
             home_of_end: Vec::new(),
+            turn_of_end: Vec::new(),
             choices: Vec::new(),
         }
     }
@@ -204,29 +218,56 @@ impl AddressPlan {
         !self.unmanaged.is_empty() as u16
     }
 
-    /// The tree that a base address of an end port leads along, where it is no tree's own: which one depends on
-    /// the address. `None` where that tree lacks the cable to the port's switch, so that each route there is
+    /// Gives each end port its turn among the home trees, where ports have these addresses: by the base address, so
+    /// that who comes or goes changes few neighbours' turns. Where ports of one switch have the same turn, since they
+    /// keep what another manager gave them, those with higher addresses take the next turns that are free.
+    pub fn settle(&mut self, addresses: &Addresses) {
+        let mut of_home: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.homes.len()];
+        for (port, base, _) in addresses.iter() {
+            let end = self.end_of_port.get(port.index()).map_or(NO_END, |&end| end) as usize;
+            let Some(&home) = self.home_of_end.get(end) else { continue };
+            if let Some(of_home) = of_home.get_mut(home as usize) {
+                of_home.push((base.index() / self.lmc.addresses(), end));
+            }
+        }
+        for (homes, ends) in self.homes.iter().zip(&mut of_home) {
+            ends.sort_unstable();
+            let count = homes.turns.len();
+            let mut taken = vec![0; count];
+            for &(turn, end) in &*ends {
+                let least = taken.iter().copied().min().unwrap_or(0);
+                let free = (turn..turn + count).find(|turn| taken[turn % count] == least);
+                let turn = free.unwrap_or(turn);
+                taken[turn % count] += 1;
+                self.turn_of_end[end] = turn as u32;
+            }
+        }
+    }
+
+    /// The tree that a base address of an end port leads along, where it is no tree's own: by its turn
+    /// ([`Self::settle`]). `None` where that tree lacks the cable to the port's switch, so that each route there is
     /// chosen by itself; but where ordinary traffic has only some of the trees, another one of those.
-    pub fn home(&self, port: PortIndex, base: Lid) -> Option<TreeId> {
-        let (own, home) = self.turn(port, base)?;
+    pub fn home(&self, port: PortIndex) -> Option<TreeId> {
+        let (own, home) = self.turn(port)?;
         (home == own || self.unmanaged.len() < self.trees).then_some(home)
     }
 
     /// The offset of the tree that a base address leads along before routes around gaps are chosen: of
     /// [`Self::home`], or of the tree that takes its place.
-    pub(super) fn home_offset(&self, port: PortIndex, base: Lid) -> Option<u16> {
-        self.home_or_instead(port, base).map(|tree| 1 + tree.0)
+    pub(super) fn home_offset(&self, port: PortIndex) -> Option<u16> {
+        self.home_or_instead(port).map(|tree| 1 + tree.0)
     }
 
     /// The tree behind that offset.
-    pub(super) fn home_or_instead(&self, port: PortIndex, base: Lid) -> Option<TreeId> {
-        self.turn(port, base).map(|(_, home)| home)
+    pub(super) fn home_or_instead(&self, port: PortIndex) -> Option<TreeId> {
+        self.turn(port).map(|(_, home)| home)
     }
 
     /// The tree whose turn it is, and the one that is taken.
-    fn turn(&self, port: PortIndex, base: Lid) -> Option<(TreeId, TreeId)> {
-        let home = *self.home_of_end.get(self.end_of_port[port.index()] as usize)?;
-        let (homes, turn) = (self.homes.get(home as usize)?, base.index() / self.lmc.addresses());
+    fn turn(&self, port: PortIndex) -> Option<(TreeId, TreeId)> {
+        let end = self.end_of_port[port.index()] as usize;
+        let homes = self.homes.get(*self.home_of_end.get(end)? as usize)?;
+        let turn = *self.turn_of_end.get(end)? as usize;
         Some((homes.turns[turn % homes.turns.len()], homes.of(turn)))
     }
 
@@ -238,6 +279,7 @@ impl AddressPlan {
             let home = part.home_of_end.get(of_part as usize).filter(|home| **home != NO_END);
             if let (Some(own), Some(home)) = (self.home_of_end.get_mut(end as usize), home) {
                 *own = first + home;
+                self.turn_of_end[end as usize] = part.turn_of_end[of_part as usize];
             }
         }
     }

@@ -59,7 +59,7 @@ pub(super) fn spread(
     let mut on: Vec<Vec<Base>> = topology.switches().map(|_| Vec::new()).collect();
     for (_, host) in hosts.iter() {
         let Some(lid) = addresses.base(host.port) else { continue };
-        let tree = plan.home(host.port, lid).or_else(|| plan.tree(host.port, 0));
+        let tree = plan.home(host.port).or_else(|| plan.tree(host.port, 0));
         let tree = tree.filter(|&tree| forest.covers(host.switch, tree));
         on[host.switch.index()].push(Base { lid, tree });
     }

@@ -70,7 +70,8 @@ impl Part {
     ) -> Result<(), PlanError> {
         let forest = Forest::grow(&self.topology, &self.clos);
         let shape = Some((&self.clos, &forest));
-        let own = AddressPlan::new(&self.topology, shape, Some(plan.lmc()), 0)?;
+        let mut own = AddressPlan::new(&self.topology, shape, Some(plan.lmc()), 0)?;
+        own.settle(plan.addresses());
         let carrying = without_strays(&self.topology, &self.clos);
         let (along, _) = tables::fill(&carrying, ranks, &forest, &own);
         for (port, base, lmc) in own.addresses().iter() {
@@ -79,7 +80,7 @@ impl Part {
             }
             let Some(real) = plan.addresses().base(port) else { continue };
             for offset in 0..lmc.addresses() as u16 {
-                let home = if offset == 0 { own.home_offset(port, real) } else { None };
+                let home = if offset == 0 { own.home_offset(port) } else { None };
                 let (from, to) = (Lid(base.0 + home.unwrap_or(offset)), Lid(real.0 + offset));
                 self.put(whole, ranks, tables, to, |switch| along[switch.index()].get(from));
             }

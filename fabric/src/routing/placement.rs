@@ -61,9 +61,10 @@ impl Placement {
         port: PortIndex,
         offset: u16,
     ) -> Option<TreeId> {
-        let (base, plan) = (addresses.base(port)?, &routing.plan);
+        let plan = &routing.plan;
+        addresses.base(port)?;
         if offset < plan.first_offset() {
-            return plan.home(port, base);
+            return plan.home(port);
         }
         plan.tree(port, *self.planned.get(usize::from(offset))?)
     }
@@ -90,8 +91,8 @@ impl Placement {
         addresses: &Addresses,
     ) -> Vec<ForwardingTable> {
         let plan = &routing.plan;
-        let planned = |port: PortIndex, base: Lid, offset: u16| {
-            let home = if offset == 0 { plan.home_offset(port, base) } else { None };
+        let planned = |port: PortIndex, offset: u16| {
+            let home = if offset == 0 { plan.home_offset(port) } else { None };
             let planned = || self.planned.get(usize::from(offset)).copied();
             home.or_else(planned).unwrap_or(offset)
         };
@@ -101,7 +102,7 @@ impl Placement {
             .flat_map(|(port, base, canonical, lmc)| {
                 (0..lmc.addresses() as u16).map(move |offset| {
                     let single = lmc == Lmc::ZERO;
-                    let from = if single { offset } else { planned(port, base, offset) };
+                    let from = if single { offset } else { planned(port, offset) };
                     (Lid(base.0 + offset), Lid(canonical.0 + from))
                 })
             })

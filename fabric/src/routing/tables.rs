@@ -285,9 +285,8 @@ impl Column {
     ) -> Self {
         let mut lids = Vec::new();
         for port in ports_on(topology, destination) {
-            let base = plan.addresses().base(port).unwrap_or(Lid::NONE);
             for (offset, lid) in plan.addresses().of(port).enumerate() {
-                let home = || plan.home_or_instead(port, base);
+                let home = || plan.home_or_instead(port);
                 let tree = plan.tree(port, offset as u16).or_else(home);
                 let tree = tree.filter(|&tree| forest.covers(destination, tree));
                 lids.push((lid, tree.map_or(forest.len() as u16, |tree| tree.0)));

@@ -8,6 +8,7 @@
 //! other service levels have the lanes that ports give them after a reset, level modulo lanes, but never the
 //! granted one.
 
+use snin_fabric::routing::Engine;
 use snin_fabric::{PortIndex, Topology};
 use snin_mad::{PortInfo, SlToVl};
 
@@ -47,10 +48,12 @@ pub(crate) fn lane_use(config: &Config, graph: &Graph, target: &Target) -> LaneU
     }
 }
 
-/// The data lanes that every link between switches has, and may be told: routes may have as many. Where the tables
-/// of lanes are the administrator's there is one.
+/// The data lanes that every link between switches has, and may be told: routes may have as many. One where the tables
+/// of lanes are the administrator's, and where routes need none: how many links have comes out while they come up.
 pub(crate) fn lanes_of_paths(config: &Config, graph: &Graph, discovered: &Discovered) -> u8 {
-    if config.qos {
+    let takes_lanes =
+        matches!(config.routing, Engine::Lanes | Engine::DimensionOrder | Engine::File);
+    if config.qos || !takes_lanes {
         return 1;
     }
     let topology = &discovered.topology;

@@ -144,7 +144,11 @@ impl Found {
         let (saved, places) = (&saved.lids, keep_places(discovered, &routing, &saved.trees));
         let wishes = Wishes { topology, canonical, saved, held, most: *most, own: *own };
         let (addresses, without) = address::keep(&wishes);
-        if &addresses != canonical || !places.is_planned(&routing.plan) {
+        let is_canonical = &addresses == canonical;
+        if !is_canonical {
+            routing.plan.settle(&addresses);
+        }
+        if !is_canonical || !places.is_planned(&routing.plan) {
             routing.tables = places.tables(topology, &routing, &addresses);
         }
         if self.engine == Engine::File {

@@ -15,7 +15,7 @@ use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::tree::{CheckedTree, Stages, TreeReport, trees};
 use snin_fabric::check::walk::{LostRoute, walk};
 use snin_fabric::generate::Recipe;
-use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::routing::{AddressPlan, Engine, Routing};
 use snin_fabric::{
     Addresses, ForwardingTable, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology, dump, ibnet,
 };
@@ -383,14 +383,23 @@ impl Trees {
 
     /// The tree behind an address; none behind aliases.
     pub(crate) fn tree(&self, addresses: &Addresses, lid: Lid) -> Option<usize> {
+        self.tree_by(&self.settled(addresses), addresses, lid)
+    }
+
+    fn settled(&self, addresses: &Addresses) -> AddressPlan {
+        let mut plan = self.routing.plan.clone();
+        plan.settle(addresses);
+        plan
+    }
+
+    fn tree_by(&self, plan: &AddressPlan, addresses: &Addresses, lid: Lid) -> Option<usize> {
         let (port, offset) = addresses.owner(lid)?;
-        let plan = &self.routing.plan;
         if plan.is_rotated() || self.list.len() < 2 {
             return Some(plan.tree(port, offset)?.index());
         }
         match offset.checked_sub(1) {
             Some(tree) => Some(usize::from(tree)).filter(|&tree| tree < self.list.len()),
-            None => Some(plan.home(port, addresses.base(port)?)?.index()),
+            None => Some(plan.home(port)?.index()),
         }
     }
 
@@ -400,7 +409,8 @@ impl Trees {
         addresses: &Addresses,
         tables: &[ForwardingTable],
     ) -> TreeReport {
-        let of = |lid| self.tree(addresses, lid);
+        let plan = self.settled(addresses);
+        let of = |lid| self.tree_by(&plan, addresses, lid);
         trees(topology, addresses, tables, &self.list, self.stages, of, 3)
     }
 }

@@ -171,8 +171,8 @@ fn address_trees(topology: &Topology, routing: &Routing) -> BTreeMap<GuidText, V
 }
 
 fn home_trees(topology: &Topology, routing: &Routing) -> BTreeMap<GuidText, u16> {
-    let home = |(port, base)| {
-        let tree = routing.plan.home(port, base)?;
+    let home = |(port, _)| {
+        let tree = routing.plan.home(port)?;
         Some((GuidText(topology.port(port).guid), tree.0))
     };
     ends(topology, routing).filter_map(home).collect()
