@@ -107,8 +107,8 @@ fn with_as_many_addresses_as_trees_ports_order_them_in_turn() {
     }
 }
 
-/// Ports that keep what another manager gave them may all have the same turn: those of one leaf lead along different
-/// trees all the same, and who goes changes nobody else's where there is no such clash.
+/// Ports that keep what another manager gave them may all have the same turn: those of one leaf lead along
+/// different trees all the same, and who goes changes nobody else's where there is no such clash.
 #[test]
 fn kept_addresses_do_not_meet_on_one_tree() {
     let topology = build("clos:16,8,8");

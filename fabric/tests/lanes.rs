@@ -1,6 +1,6 @@
 //! Shortest routes in lanes, judged by code of this file's own: no lane has a circle of links that wait for each
-//! other, both directions of a pair have one lane, and no link carries more than by the shortest routes that others
-//! make.
+//! other, both directions of a pair have one lane, and no link carries more than by the shortest routes that
+//! others make.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,8 @@ fn walk(topology: &Topology, routing: &Routing, from: NodeIndex, lid: Lid) -> Ve
     }
 }
 
-/// Whether links wait for each other in a circle: those that nothing waits behind are taken away until none is left.
+/// Whether links wait for each other in a circle: those that nothing waits behind are taken away until none is
+/// left.
 fn has_a_circle(mut waits: BTreeMap<PortIndex, BTreeSet<PortIndex>>) -> bool {
     loop {
         let before = waits.len();
@@ -230,8 +231,8 @@ fn a_cut_moves_few_routes_and_lanes() {
             let all = 4 * whole.switch_count() * before.hosts.len();
             let pairs = 2 * whole.switch_count() * (whole.switch_count() - 1);
             println!(
-                "{recipe} by {engine}: a cut moves {entries} of {all} entries, {anew} anew, and the lanes of {levels} of \
-                 {pairs} pairs of switches"
+                "{recipe} by {engine}: a cut moves {entries} of {all} entries, {anew} anew, \
+                 and the lanes of {levels} of {pairs} pairs of switches"
             );
             assert!(entries > 0 && entries * 100 <= all * most && entries <= anew, "{recipe}");
             assert!(levels * 100 <= pairs * most_lanes, "{recipe}: {levels} of {pairs}");
@@ -239,8 +240,8 @@ fn a_cut_moves_few_routes_and_lanes() {
     }
 }
 
-/// A torus of one host a switch whose cables are where OpenSM's `dor` wants them: the first dimension on ports 1 and 2,
-/// the second on 3 and 4.
+/// A torus of one host a switch whose cables are where OpenSM's `dor` wants them: the first dimension on ports 1
+/// and 2, the second on 3 and 4.
 fn regular_torus(side: u64) -> Topology {
     let mut builder = TopologyBuilder::new();
     let mut add = |kind, guid, ports| builder.add(kind, Guid(guid), ports, "").unwrap();

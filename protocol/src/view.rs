@@ -124,8 +124,8 @@ pub struct ViewBegin {
     pub parts: u32,
     /// Bytes of the fabric's text.
     pub topology: u32,
-    /// Bytes of the addresses' text. The rest is that of the tables, where they do not follow from the fabric: routes
-    /// in lanes stay as they were when a cable is cut.
+    /// Bytes of the addresses' text. The rest is that of the tables, where they do not follow from the fabric:
+    /// routes in lanes stay as they were when a cable is cut.
     pub addresses: u32,
     /// The LMC of every host port.
     pub lmc: Lmc,

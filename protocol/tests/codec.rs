@@ -446,8 +446,8 @@ fn what_is_wrong_with_a_frame_is_said() {
     let good = encode(&ViewClear { version: 3 }).unwrap();
     let read = |bytes: &[u8]| decode::<ViewClear>(bytes);
     let mut version = good.clone();
-    version[4] = 9;
-    assert_eq!(read(&version), Err(CodecError::Version(9)));
+    version[4] = VERSION + 1;
+    assert_eq!(read(&version), Err(CodecError::Version(VERSION + 1)));
     let long = u32::MAX.to_be_bytes();
     assert_eq!(read(&long), Err(CodecError::TooLong(u32::MAX as usize)));
     assert_eq!(read(&[0; 4]), Err(CodecError::Body("it is empty")));

@@ -218,9 +218,9 @@ impl AddressPlan {
         !self.unmanaged.is_empty() as u16
     }
 
-    /// Gives each end port its turn among the home trees, where ports have these addresses: by the base address, so
-    /// that who comes or goes changes few neighbours' turns. Where ports of one switch have the same turn, since they
-    /// keep what another manager gave them, those with higher addresses take the next turns that are free.
+    /// Gives each end port its turn among the home trees, where ports have these addresses: by the base address,
+    /// so that who comes or goes changes few neighbours' turns. Where ports of one switch have the same turn,
+    /// since they keep what another manager gave them, those with higher addresses take the next free turns.
     pub fn settle(&mut self, addresses: &Addresses) {
         let mut of_home: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.homes.len()];
         for (port, base, _) in addresses.iter() {
@@ -245,8 +245,8 @@ impl AddressPlan {
     }
 
     /// The tree that a base address of an end port leads along, where it is no tree's own: by its turn
-    /// ([`Self::settle`]). `None` where that tree lacks the cable to the port's switch, so that each route there is
-    /// chosen by itself; but where ordinary traffic has only some of the trees, another one of those.
+    /// ([`Self::settle`]). `None` where that tree lacks the cable to the port's switch, so that each route there
+    /// is chosen by itself; but where ordinary traffic has only some of the trees, another one of those.
     pub fn home(&self, port: PortIndex) -> Option<TreeId> {
         let (own, home) = self.turn(port)?;
         (home == own || self.unmanaged.len() < self.trees).then_some(home)

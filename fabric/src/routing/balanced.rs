@@ -12,7 +12,8 @@ use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
 /// Which next hops routes may take.
 pub(super) trait NextHops {
     /// Calls `each` for every other switch with a route to `to`, with the ports of its nearest next hops: the
-    /// nearest switch first, so that each hop leads to a switch before. A switch that is not to choose has no ports.
+    /// nearest switch first, so that each hop leads to a switch before. A switch that is not to choose has no
+    /// ports.
     fn find(
         &mut self,
         topology: &Topology,

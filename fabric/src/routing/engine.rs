@@ -24,8 +24,8 @@ pub enum Engine {
     Trees,
     /// Balanced up*/down* by the best of several orders of the switches, on a Clos too.
     UpDown,
-    /// Balanced shortest paths, of which each has a virtual lane so that none closes a credit loop; up*/down* where
-    /// there are too few lanes. Programs have to send with the service level of the path.
+    /// Balanced shortest paths, of which each has a virtual lane so that none closes a credit loop; up*/down*
+    /// where there are too few lanes. Programs have to send with the service level of the path.
     Lanes,
     /// The same with the shortest path by the lowest ports: dimension by dimension on a torus or a mesh.
     DimensionOrder,
@@ -98,8 +98,8 @@ pub struct RoutingOptions<'a> {
     pub roots: &'a [Guid],
     /// The data lanes that every link between switches has.
     pub lanes: u8,
-    /// Routes in lanes as they were before a change: what of them still leads the shortest way is kept, unless that
-    /// loads links much more than when they were chosen.
+    /// Routes in lanes as they were before a change: what of them still leads the shortest way is kept, unless
+    /// that loads links much more than when they were chosen.
     pub former: Option<Former<'a>>,
 }
 

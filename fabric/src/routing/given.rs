@@ -19,8 +19,8 @@ pub struct GivenTables {
 
 impl Routing {
     /// Leads to these addresses, which the tables here already lead to, by somebody's tables where those lead to
-    /// them from every switch with hosts. Nothing changes where `most` lanes would not suffice for that, or where there
-    /// are no tables but the reason.
+    /// them from every switch with hosts. Nothing changes where `most` lanes would not suffice for that, or
+    /// where there are no tables but the reason.
     pub fn adopt(
         &mut self,
         topology: &Topology,

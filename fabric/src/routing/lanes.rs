@@ -1,11 +1,11 @@
 //! Which virtual lane each route takes, so that links of no lane wait for each other in a circle.
 //!
-//! Lane 0 has the routes that go up and then down by an order of the switches; so it cannot have a circle whatever
-//! else goes up and then down on it, such as multicast. A pair of switches whose routes do not takes the first of the
-//! other lanes in which they close none. Both directions of a pair have one lane, since who answers a connection uses
-//! the service level of the request. That is LASH (Skeie, Lysne, Theiss, 2002); DFSSSP (Domke, Hoefler, Nagel, 2011)
-//! gives each direction a lane of its own, which answers do not keep. Nue (Domke, Hoefler, Matsuoka, 2016) does with
-//! any number of lanes but takes detours.
+//! Lane 0 has the routes that go up and then down by an order of the switches; so it cannot have a circle
+//! whatever else goes up and then down on it, such as multicast. A pair of switches whose routes do not takes
+//! the first of the other lanes in which they close none. Both directions of a pair have one lane, since who
+//! answers a connection uses the service level of the request. That is LASH (Skeie, Lysne, Theiss, 2002); DFSSSP
+//! (Domke, Hoefler, Nagel, 2011) gives each direction a lane of its own, which answers do not keep. Nue (Domke,
+//! Hoefler, Matsuoka, 2016) does with any number of lanes but takes detours.
 
 use super::Ranks;
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};

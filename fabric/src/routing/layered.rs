@@ -30,8 +30,8 @@ pub(super) struct Layers<'a> {
     pub(super) former: Option<Former<'a>>,
 }
 
-/// Fills in the routes to the addresses of the plan, and finds the lane of each; `None` where there are too few lanes,
-/// or the fabric is too large.
+/// Fills in the routes to the addresses of the plan, and finds the lane of each; `None` where there are too few
+/// lanes, or the fabric is too large.
 pub(super) fn fill(
     topology: &Topology,
     ranks: &Ranks,

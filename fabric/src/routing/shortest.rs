@@ -56,8 +56,8 @@ impl NextHops for Shortest {
     }
 }
 
-/// A weight for every link between switches, by port: the same for both directions of a cable. No two ways weigh the
-/// same but by chance, so that the least one from here to there is that from there to here.
+/// A weight for every link between switches, by port: the same for both directions of a cable. No two ways weigh
+/// the same but by chance, so that the least one from here to there is that from there to here.
 #[derive(Clone, Debug)]
 pub(super) struct Weights(Vec<u64>);
 

@@ -1,9 +1,9 @@
-//! Routes are moved off the most loaded links: one base address at one switch a time, to another of the next hops that
-//! it may take there.
+//! Routes are moved off the most loaded links: one base address at one switch a time, to another of the next
+//! hops that it may take there.
 //!
-//! What is chosen address by address, as [`balanced`](super::balanced) does, cannot know what comes after. Here all
-//! are there, so that each move is weighed by what it changes: the sum of the loads' sixth powers has to fall, which
-//! the most loaded links make up.
+//! What is chosen address by address, as [`balanced`](super::balanced) does, cannot know what comes after. Here
+//! all are there, so that each move is weighed by what it changes: the sum of the loads' sixth powers has to
+//! fall, which the most loaded links make up.
 
 use std::collections::BTreeSet;
 
@@ -136,9 +136,9 @@ impl<'a> Spread<'a> {
         if self.cost() < best.0 { self.tables } else { best.1 }
     }
 
-    /// Moves routes away from the most loaded links, until none of those above the mean has any that can be moved, or
-    /// so many routes were walked. `is_free`: whether a switch may lead to a base address as it likes; `each` is called
-    /// after each move.
+    /// Moves routes away from the most loaded links, until none of those above the mean has any that can be
+    /// moved, or so many routes were walked. `is_free`: whether a switch may lead to a base address as it likes;
+    /// `each` is called after each move.
     pub(super) fn run(
         &mut self,
         mut steps: usize,

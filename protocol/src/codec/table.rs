@@ -70,7 +70,10 @@ records! {
     Greet { identity, service, first, last }
     Welcome { identity, version }
     Refused { reason, first, last }
-    ViewBegin { version, parts, topology, addresses, lmc, unmanaged_trees, granted_sl, engine, places, order, unusable, tables }
+    ViewBegin {
+        version, parts, topology, addresses, lmc, unmanaged_trees, granted_sl, engine, places, order, unusable,
+        tables
+    }
     ViewPart { version, number, bytes }
     Computed { version, tables }
     Follow { guid, term, sequence }

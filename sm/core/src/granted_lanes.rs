@@ -48,8 +48,9 @@ pub(crate) fn lane_use(config: &Config, graph: &Graph, target: &Target) -> LaneU
     }
 }
 
-/// The data lanes that every link between switches has, and may be told: routes may have as many. One where the tables
-/// of lanes are the administrator's, and where routes need none: how many links have comes out while they come up.
+/// The data lanes that every link between switches has, and may be told: routes may have as many. One where the
+/// tables of lanes are the administrator's, and where routes need none: how many links have comes out while they
+/// come up.
 pub(crate) fn lanes_of_paths(config: &Config, graph: &Graph, discovered: &Discovered) -> u8 {
     let takes_lanes =
         matches!(config.routing, Engine::Lanes | Engine::DimensionOrder | Engine::File);

@@ -1,6 +1,6 @@
-//! Which virtual lane a service level takes, and whose turn it is (IBA 7.6.6, 7.6.9): as configured where
-//! `qos` is on, else two lanes where something is granted, or those of paths. Elsewhere they are never written, and read only when
-//! administration is asked for them.
+//! Which virtual lane a service level takes, and whose turn it is (IBA 7.6.6, 7.6.9): as configured where `qos`
+//! is on, else two lanes where something is granted, or those of paths. Elsewhere they are never written, and
+//! read only when administration is asked for them.
 
 use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;

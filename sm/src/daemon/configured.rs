@@ -26,12 +26,13 @@ use tracing::{info, warn};
 
 use super::answering::{Answer, Refused, made};
 use super::applying::Versions;
+use super::choices::ConsentFrom;
 use super::expected::write;
 use super::failure::Failure;
 use super::lines;
 use super::reading::{FileRequest, Purpose};
 use super::run::Daemon;
-use super::settings::{ConsentFrom, Settings};
+use super::settings::Settings;
 
 impl Daemon {
     /// Takes what the settings say of the expected configuration, before the manager starts.

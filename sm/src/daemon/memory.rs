@@ -85,8 +85,8 @@ impl Memory {
             let what = |(number, line)| format!("{number}: not understood: `{line:.60}`");
             saved.lineage = lineage.map_err(what).map_err(wrong(&subnets, SUBNETS))?;
         }
-        // Each is written with the others, so that one of them does not go by itself. A fabric that is no Clos has no
-        // trees, but an LMC.
+        // Each is written with the others, so that one of them does not go by itself. A fabric that is no Clos
+        // has no trees, but an LMC.
         let has_none = saved.trees.is_empty() && saved.lmc.is_none();
         let missing = match (saved.lids.is_empty(), has_none) {
             (true, false) => Some((&guid2lid, ADDRESSES)),

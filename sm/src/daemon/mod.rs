@@ -36,6 +36,7 @@
 pub mod activity;
 pub mod applying;
 pub mod checking;
+pub mod choices;
 pub mod cli;
 pub mod configured;
 pub mod consenting;

@@ -8,9 +8,10 @@ use snin_fabric::Guid;
 use snin_sm_core::{Event, Partitions, QosPolicy};
 use tracing::warn;
 
+use super::choices::RoutingEngine;
 use super::failure::Failure;
 use super::run::Daemon;
-use super::settings::{RoutingEngine, Settings};
+use super::settings::Settings;
 
 /// Reads it; without a file there is the default partition alone.
 ///

@@ -11,6 +11,8 @@ use snin_protocol::view::Policy;
 use snin_sm_core::config::{Config, Enforce, QosOptions};
 use snin_sm_core::error::ConfigError;
 
+use super::choices::{ConsentFrom, KeyPolicy, RoutingEngine};
+
 /// Tables that are repaired wait so long, at most, until controllers say that nothing is sent along what is
 /// changed.
 const CLEAR_WAIT_MS: u32 = 250;
@@ -223,11 +225,11 @@ snin_daemon::settings! {
         /// up*/down*. "dor": the same by the lowest ports, which is dimension by dimension on a torus or a mesh.
         /// "file": your own tables, of lfts_file, in lanes where they need them. Off trees nothing is granted.
         routing: RoutingEngine = RoutingEngine::Auto,
-        /// The tables for routing = "file", as dump_fts or OpenSM dumps them. An address that they do not lead to its
-        /// port from every switch is led up*/down*. Read at the start.
+        /// The tables for routing = "file", as dump_fts or OpenSM dumps them. An address that they do not lead
+        /// to its port from every switch is led up*/down*. Read at the start.
         lfts_file: Option<PathBuf> = None,
-        /// The file of the GUIDs of switches that are at the top of up*/down* routes, one a line, as OpenSM's. Unset:
-        /// the manager tries several orders.
+        /// The file of the GUIDs of switches that are at the top of up*/down* routes, one a line, as OpenSM's.
+        /// Unset: the manager tries several orders.
         root_guid_file: Option<PathBuf> = None,
         /// How many trees carry ordinary traffic, that of programs which do not ask: base addresses are spread
         /// over so many. 0: all, and with policy "strict" one.
@@ -288,66 +290,6 @@ impl<'de> Deserialize<'de> for Hex {
             }
         }
         from.deserialize_any(Number)
-    }
-}
-
-/// Where M_Keys come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeyPolicy {
-    /// From this file.
-    Given,
-    /// Generated, one for all ports.
-    One,
-    /// Generated, one for each.
-    PerPort,
-}
-
-/// How tables are made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RoutingEngine {
-    /// Along trees on a Clos, else up*/down*.
-    Auto,
-    /// Up*/down*.
-    UpDown,
-    /// Shortest ways in lanes.
-    Lanes,
-    /// Those by the lowest ports.
-    Dor,
-    /// The administrator's own tables.
-    File,
-}
-
-impl From<RoutingEngine> for snin_fabric::routing::Engine {
-    fn from(engine: RoutingEngine) -> Self {
-        match engine {
-            RoutingEngine::Auto => Self::Trees,
-            RoutingEngine::UpDown => Self::UpDown,
-            RoutingEngine::Lanes => Self::Lanes,
-            RoutingEngine::Dor => Self::DimensionOrder,
-            RoutingEngine::File => Self::File,
-        }
-    }
-}
-
-/// Where the consent to enforcing comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ConsentFrom {
-    /// There is no consent.
-    None,
-    /// The file of settings.
-    Static,
-}
-
-impl From<KeyPolicy> for snin_sm_core::KeyPolicy {
-    fn from(policy: KeyPolicy) -> Self {
-        match policy {
-            KeyPolicy::Given => Self::Given,
-            KeyPolicy::One => Self::One,
-            KeyPolicy::PerPort => Self::PerPort,
-        }
     }
 }
 

@@ -225,8 +225,8 @@ fn routing_instead(asked: Engine, routing: &Routing) -> Option<String> {
     let is_instead = asked != Engine::Trees && routing.engine != asked;
     is_instead.then(|| {
         format!(
-            "routes are made by {}, not by {asked}: the lanes that all links between switches have do not suffice, \
-             or the fabric is too large",
+            "routes are made by {}, not by {asked}: the lanes that all links between switches have do not \
+             suffice, or the fabric is too large",
             routing.engine
         )
     })

@@ -1,6 +1,6 @@
-//! Shortest routes on lanes, on fabrics that are no Clos: tables and tables of lanes as infiniband-diags read them
-//! back, service levels as queries for paths are answered, and a walker of this file's own that follows each packet
-//! from link to link and from lane to lane.
+//! Shortest routes on lanes, on fabrics that are no Clos: tables and tables of lanes as infiniband-diags read
+//! them back, service levels as queries for paths are answered, and a walker of this file's own that follows
+//! each packet from link to link and from lane to lane.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,8 +116,8 @@ fn without_lanes_it_is_said() -> Result<(), JudgeError> {
     Ok(())
 }
 
-/// The administrator's own tables: taken as they are, in lanes where they close circles on one; what they do not lead
-/// home is led up and down, and said.
+/// The administrator's own tables: taken as they are, in lanes where they close circles on one; what they do not
+/// lead home is led up and down, and said.
 #[test]
 fn own_tables_are_taken_as_they_are() -> Result<(), JudgeError> {
     let lab = Lab::new(&fabric("random:14,4,1"))?;

@@ -12,7 +12,7 @@ use crate::daemon::SNIN_SM;
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, its
 /// memory where a variable says, a console in place of socket with its group, metrics and events,
 /// levels of its log as bits, and no mirror.
-const OURS_ALONE: [&str; 32] = [
+const OURS_ALONE: [&str; 33] = [
     "ca",
     "more_ports",
     "port",
@@ -34,6 +34,7 @@ const OURS_ALONE: [&str; 32] = [
     "key",
     "ca_certificate",
     "revoked",
+    "routing",
     "configuration_dry_run",
     "configuration_writes",
     "cluster",

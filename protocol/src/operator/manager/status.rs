@@ -133,8 +133,8 @@ pub struct Subnet {
     pub lanes: Option<String>,
     /// How tables are made: trees, updown, lanes or dor.
     pub routing: String,
-    /// Virtual lanes that paths take; where there are several, programs have to send with the service level of their
-    /// path record.
+    /// Virtual lanes that paths take; where there are several, programs have to send with the service level of
+    /// their path record.
     pub path_lanes: u8,
     /// Why tables are not made as configured, where they are not.
     pub routing_instead: Option<String>,

@@ -167,7 +167,7 @@ pub fn table() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::RoutingEngine;
+    use super::super::choices::RoutingEngine;
     use super::*;
 
     fn said(text: &str) -> Read {

@@ -115,8 +115,8 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 /// Where OpenSM's engine is none of ours, too.
-pub(super) const ROUTES: &str = "routes follow the cables: trees on a Clos, balanced up*/down* elsewhere; `routing` has \
-                                 others (snin topo routes)";
+pub(super) const ROUTES: &str = "routes follow the cables: trees on a Clos, balanced up*/down* elsewhere; \
+                                 `routing` has others (snin topo routes)";
 /// What such an engine is read as.
 pub(super) const AUTO: &str = "\"auto\"";
 const PERF: &str =

@@ -262,7 +262,14 @@ fn routes_are_shown_beside_others() {
     }
     let told = done(&["topo", "routes", &fabric]);
     let said = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-    assert!(said("snin-sm").ends_with("none") && said("minhop").ends_with("yes"), "{told}");
+    // In lanes they close none; how many that takes is the last column.
+    for (name, words) in [("snin-sm", "none 1"), ("minhop", "yes 1"), ("lanes", "yes 3")] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let said = said(name);
+        let columns: Vec<&str> = said.split_ascii_whitespace().collect();
+        assert!(columns.ends_with(&words), "{told}");
+    }
+    assert_eq!((&row("lanes")["lanes"], &row("lanes")["longest"]), (&3.into(), &4.into()));
     let drawn = done(&["topo", "routes", &fabric, "--svg"]);
     assert!(drawn.starts_with("<svg") && drawn.ends_with("</svg>\n"), "{drawn}");
     assert_eq!(drawn.matches("<polyline").count(), rows.len());
