@@ -2,11 +2,16 @@
 //! file's own, and so are loops.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
+#[path = "support/walker.rs"]
+mod walker;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::generate::{Recipe, cut_cables};
 use snin_fabric::routing::{Engine, Order, Routing, RoutingOptions};
-use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology};
+use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex, Topology};
+
+use walker::{Waits, has_a_circle, walk};
 
 fn routed(recipe: &str, lmc: u8) -> (Topology, Routing) {
     let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();
@@ -18,23 +23,6 @@ fn routed(recipe: &str, lmc: u8) -> (Topology, Routing) {
 fn in_order(topology: &Topology, order: Order<'_>) -> Routing {
     let lmc = Lmc::new(0);
     Routing::with(topology, &RoutingOptions { lmc, order, ..RoutingOptions::default() }).unwrap()
-}
-
-/// The links between switches that a packet leaves by.
-fn walk(topology: &Topology, routing: &Routing, from: NodeIndex, lid: Lid) -> Vec<PortIndex> {
-    let (mut switch, mut links) = (from, Vec::new());
-    loop {
-        assert!(links.len() < 64, "{lid:?} is not reached");
-        let port = routing.tables[switch.index()].get(lid);
-        assert_ne!(port, PortNum::NONE, "{lid:?} is dropped");
-        let out = topology.port_of(switch, port).unwrap();
-        let next = topology.port(topology.peer(out).unwrap()).node;
-        if !topology.is_switch(next) {
-            return links;
-        }
-        links.push(out);
-        switch = next;
-    }
 }
 
 /// Pairs of hosts on the most loaded link, at one offset; and hops of all of them.
@@ -54,7 +42,7 @@ fn loads(topology: &Topology, routing: &Routing, offset: usize) -> (u32, usize) 
 
 /// Which link waits for which: a circle of them is a credit loop.
 fn has_a_credit_loop(topology: &Topology, routing: &Routing) -> bool {
-    let mut waits: BTreeMap<PortIndex, BTreeSet<PortIndex>> = BTreeMap::new();
+    let mut waits = Waits::new();
     for (_, to) in routing.hosts.iter() {
         for lid in routing.plan.addresses().of(to.port) {
             for from in topology.switches() {
@@ -64,15 +52,7 @@ fn has_a_credit_loop(topology: &Topology, routing: &Routing) -> bool {
             }
         }
     }
-    // Links that nothing waits behind are taken away until none is left, or only circles are.
-    loop {
-        let before = waits.len();
-        let left: BTreeSet<PortIndex> = waits.keys().copied().collect();
-        waits.retain(|_, next| next.iter().any(|link| left.contains(link)));
-        if waits.len() == before {
-            return before > 0;
-        }
-    }
+    has_a_circle(waits)
 }
 
 /// By turns of addresses there were 4,544, 972 and 12,380 pairs on the most loaded link; by the usual order of

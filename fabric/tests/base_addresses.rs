@@ -107,8 +107,8 @@ fn with_as_many_addresses_as_trees_ports_order_them_in_turn() {
     }
 }
 
-/// Ports that keep what another manager gave them may all have the same turn: those of one leaf lead along
-/// different trees all the same, and who goes changes nobody else's where there is no such clash.
+/// Hosts of one leaf may keep addresses that all have the same turn: they lead along different trees all the same.
+/// When a host of another leaf leaves, all others keep their home trees.
 #[test]
 fn kept_addresses_do_not_meet_on_one_tree() {
     let topology = build("clos:16,8,8");

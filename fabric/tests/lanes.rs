@@ -3,50 +3,25 @@
 //! others make.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
-use std::collections::{BTreeMap, BTreeSet};
+#[path = "support/walker.rs"]
+mod walker;
+
+use std::collections::BTreeMap;
 
 use snin_fabric::generate::{Recipe, cut_cables};
 use snin_fabric::routing::{Engine, Former, Order, Routing, RoutingOptions};
 use snin_fabric::topology::{Handle, TopologyBuilder};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 
-/// The links between switches that a packet leaves by.
-fn walk(topology: &Topology, routing: &Routing, from: NodeIndex, lid: Lid) -> Vec<PortIndex> {
-    let (mut switch, mut links) = (from, Vec::new());
-    loop {
-        assert!(links.len() < 64, "{lid:?} is not reached");
-        let port = routing.tables[switch.index()].get(lid);
-        assert_ne!(port, PortNum::NONE, "{lid:?} is dropped");
-        let out = topology.port_of(switch, port).unwrap();
-        let next = topology.port(topology.peer(out).unwrap()).node;
-        if !topology.is_switch(next) {
-            return links;
-        }
-        links.push(out);
-        switch = next;
-    }
-}
-
-/// Whether links wait for each other in a circle: those that nothing waits behind are taken away until none is
-/// left.
-fn has_a_circle(mut waits: BTreeMap<PortIndex, BTreeSet<PortIndex>>) -> bool {
-    loop {
-        let before = waits.len();
-        let left: BTreeSet<PortIndex> = waits.keys().copied().collect();
-        waits.retain(|_, next| next.iter().any(|link| left.contains(link)));
-        if waits.len() == before {
-            return before > 0;
-        }
-    }
-}
+use walker::{Waits, has_a_circle, walk};
 
 /// By lane: which link waits for which. `lane`: of routes between two switches.
 fn waits(
     topology: &Topology,
     routing: &Routing,
     lane: impl Fn(NodeIndex, NodeIndex) -> u8,
-) -> BTreeMap<u8, BTreeMap<PortIndex, BTreeSet<PortIndex>>> {
-    let mut waits: BTreeMap<u8, BTreeMap<PortIndex, BTreeSet<PortIndex>>> = BTreeMap::new();
+) -> BTreeMap<u8, Waits> {
+    let mut waits: BTreeMap<u8, Waits> = BTreeMap::new();
     for (_, to) in routing.hosts.iter() {
         for lid in routing.plan.addresses().of(to.port) {
             for (_, from) in routing.hosts.iter() {

@@ -476,4 +476,29 @@ mod tests {
         let doubled = [all[0].clone(), all[1].clone(), all[1].clone()];
         assert!(matches!(assembled(&doubled), Err(ViewError::OutOfTurn { version: 7, number: 0 })));
     }
+    /// Routes in lanes may have been chosen for the fabric as it was before: a receiver cannot compute them.
+    #[test]
+    fn tables_that_do_not_follow_from_the_fabric_are_in_the_view() {
+        let mut view = planned("torus:5,4,1");
+        view.unusable.clear();
+        view.routing = Routing::compute(&view.topology, Engine::Lanes, None).unwrap();
+        let (_, lid, _) = view.routing.plan.addresses().iter().last().unwrap();
+        let switch = NodeIndex(0);
+        let led = view.routing.tables[0].get(lid);
+        let mut links = view.topology.switch_links(switch).map(|(link, _)| link);
+        let other = links.find(|link| *link != led).unwrap();
+        view.routing.tables[0].set(lid, other);
+        let placement = Placement::planned_by(&view.routing.plan, 0);
+        let mut all = frames(&view, &placement).unwrap();
+        let came = assembled(&all).unwrap();
+        assert_eq!(came.routing().tables, view.routing.tables);
+        assert_eq!(came.routing().engine, Engine::Lanes);
+
+        if let FromManager::Part(part) = &mut all[1] {
+            let last = part.bytes.len() - 1;
+            part.bytes.truncate(last - 40);
+            part.bytes.extend_from_slice(b"\nzz\n");
+        }
+        assert!(matches!(assembled(&all), Err(ViewError::Tables(_))));
+    }
 }

@@ -29,7 +29,7 @@ pub enum Engine {
     Lanes,
     /// The same with the shortest path by the lowest ports: dimension by dimension on a torus or a mesh.
     DimensionOrder,
-    /// Somebody's own tables ([`Routing::adopt`]), in lanes where they need them.
+    /// The administrator's own tables ([`Routing::adopt`]), in lanes where they need them.
     File,
     /// Balanced shortest paths at LMC 0.
     MinHop,
@@ -94,12 +94,12 @@ pub struct RoutingOptions<'a> {
     pub unmanaged_trees: usize,
     /// Which switches are above which, where there are no trees.
     pub order: Order<'a>,
-    /// Switches at the top instead, as far as they are there: OpenSM's `root_guid_file`.
+    /// Switches that are at the top of that order, as in OpenSM's `root_guid_file`; unknown GUIDs are ignored.
     pub roots: &'a [Guid],
     /// The data lanes that every link between switches has.
     pub lanes: u8,
-    /// Routes in lanes as they were before a change: what of them still leads the shortest way is kept, unless
-    /// that loads links much more than when they were chosen.
+    /// Routes in lanes as they were before a change. Those that still lead the shortest way are kept, unless the
+    /// most loaded link then carries a quarter more than when the routes were chosen.
     pub former: Option<Former<'a>>,
 }
 
@@ -142,11 +142,29 @@ pub struct Routing {
     pub unreachable: Vec<Unreachable>,
     /// The virtual lane of each path, where one lane is not enough.
     pub lanes: Option<Lanes>,
-    /// What came of somebody's own tables.
+    /// What came of the administrator's own tables.
     pub given: Option<GivenTables>,
 }
 
+/// What tables are made for: the hosts, the Clos or why it is none, and what "up" means.
+pub(super) struct Known {
+    pub(super) hosts: Hosts,
+    pub(super) shape: Result<Clos, NotClos>,
+    pub(super) ranks: Option<Ranks>,
+}
+
 impl Routing {
+    /// All of it, without lanes and without given tables.
+    pub(super) fn of(
+        engine: Engine,
+        Known { hosts, shape, ranks }: Known,
+        (forest, plan): (Forest, AddressPlan),
+        (tables, unreachable): (Vec<ForwardingTable>, Vec<Unreachable>),
+    ) -> Self {
+        let (lanes, given) = (None, None);
+        Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable, lanes, given }
+    }
+
     /// Computes addresses, trees and tables, where nothing is asked but these.
     ///
     /// # Errors
@@ -213,19 +231,8 @@ impl Routing {
                 let grown = (&ranks, &forest);
                 gaps::spread(topology, &clos, grown, &plan, plan.addresses(), &mut tables);
                 let Some(pair) = unjoined(topology, &hosts, &unreachable) else {
-                    let (shape, ranks) = (Ok(clos), Some(ranks));
-                    return Ok(Self {
-                        engine,
-                        hosts,
-                        shape,
-                        ranks,
-                        forest,
-                        plan,
-                        tables,
-                        unreachable,
-                        lanes: None,
-                        given: None,
-                    });
+                    let known = Known { hosts, shape: Ok(clos), ranks: Some(ranks) };
+                    return Ok(Self::of(engine, known, (forest, plan), (tables, unreachable)));
                 };
                 // So many cables are missing that its ranks leave hosts without a route: what joins
                 // them is worth more than its trees.
@@ -261,20 +268,9 @@ impl Routing {
     ) -> Result<Self, RoutingError> {
         let forest = Forest::bare(topology);
         let plan = AddressPlan::new(topology, None, lmc, 0)?;
-        let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
-        let (engine, ranks) = (Engine::UpDown, Some(ranks));
-        Ok(Self {
-            engine,
-            hosts,
-            shape,
-            ranks,
-            forest,
-            plan,
-            tables,
-            unreachable,
-            lanes: None,
-            given: None,
-        })
+        let made = tables::fill(topology, &ranks, &forest, &plan);
+        let known = Known { hosts, shape, ranks: Some(ranks) };
+        Ok(Self::of(Engine::UpDown, known, (forest, plan), made))
     }
 
     fn shortest(
@@ -295,19 +291,9 @@ impl Routing {
             let ranks = orders::choose(topology, &hosts, order, roots);
             return Self::up_down(topology, hosts, shape, ranks, lmc);
         };
-        let (forest, ranks, lanes) = (Forest::bare(topology), Some(ranks), Some(lanes));
-        Ok(Self {
-            engine,
-            hosts,
-            shape,
-            ranks,
-            forest,
-            plan,
-            tables,
-            unreachable,
-            lanes,
-            given: None,
-        })
+        let known = Known { hosts, shape, ranks: Some(ranks) };
+        let grown = (Forest::bare(topology), plan);
+        Ok(Self { lanes: Some(lanes), ..Self::of(engine, known, grown, (tables, unreachable)) })
     }
 
     fn min_hop(
@@ -316,19 +302,9 @@ impl Routing {
         shape: Result<Clos, NotClos>,
     ) -> Result<Self, RoutingError> {
         let plan = AddressPlan::new(topology, None, Some(Lmc::ZERO), 0)?;
-        let (tables, unreachable) = min_hop::fill(topology, plan.addresses());
-        Ok(Self {
-            engine: Engine::MinHop,
-            hosts,
-            shape,
-            ranks: None,
-            forest: Forest::bare(topology),
-            plan,
-            tables,
-            unreachable,
-            lanes: None,
-            given: None,
-        })
+        let made = min_hop::fill(topology, plan.addresses());
+        let known = Known { hosts, shape, ranks: None };
+        Ok(Self::of(Engine::MinHop, known, (Forest::bare(topology), plan), made))
     }
 
     fn d_mod_k(
@@ -341,20 +317,10 @@ impl Routing {
         let forest = Forest::grow(topology, &clos);
         let plan = AddressPlan::d_mod_k(topology, &clos, &forest)?;
         let carrying = without_strays(topology, &clos);
-        let (tables, unreachable) = tables::fill(&carrying, &ranks, &forest, &plan);
-        let (engine, shape, ranks) = (Engine::DModK, Ok(clos), Some(ranks));
-        Ok(Self {
-            engine,
-            hosts,
-            shape,
-            ranks,
-            forest,
-            plan,
-            tables,
-            unreachable,
-            lanes: None,
-            given: None,
-        })
+        let made = tables::fill(&carrying, &ranks, &forest, &plan);
+        drop(carrying);
+        let known = Known { hosts, shape: Ok(clos), ranks: Some(ranks) };
+        Ok(Self::of(Engine::DModK, known, (forest, plan), made))
     }
 }
 

@@ -5,6 +5,7 @@
 //! that pair. The same address may lead along another tree from another switch, so choices are kept by source
 //! switch.
 
+use super::engine::Known;
 use super::{AddressPlan, Engine, Forest, Ranks, Routing};
 use crate::addresses::AddressError;
 use crate::clos::recognise;
@@ -106,19 +107,8 @@ impl Routing {
             Err(_) => (Forest::bare(topology), None),
         };
         let plan = AddressPlan::without_trees(topology, addresses);
-        let (engine, unreachable) = (Engine::Trees, Vec::new());
-        Ok(Self {
-            engine,
-            hosts,
-            shape,
-            ranks,
-            forest,
-            plan,
-            tables,
-            unreachable,
-            lanes: None,
-            given: None,
-        })
+        let known = Known { hosts, shape, ranks };
+        Ok(Self::of(Engine::Trees, known, (forest, plan), (tables, Vec::new())))
     }
 }
 

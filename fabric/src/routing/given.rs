@@ -1,4 +1,5 @@
-//! Tables that somebody else made: what leads home in them is taken, if lanes keep it from closing credit loops.
+//! The administrator's own tables. An address takes its routes from them where they lead to its port, provided
+//! that lanes keep all of them from closing credit loops.
 
 use super::balanced::Ends;
 use super::lanes::{Assignment, Lanes, walk};
@@ -8,7 +9,7 @@ use super::spread::{Laned, MOST_ROUTES, Spread};
 use super::{Engine, Ranks, Routing};
 use crate::{Addresses, ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
 
-/// What came of somebody's tables.
+/// What came of the administrator's tables.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GivenTables {
     /// Addresses that they do not lead to their ports from every switch: those are led up and then down.
@@ -18,9 +19,9 @@ pub struct GivenTables {
 }
 
 impl Routing {
-    /// Leads to these addresses, which the tables here already lead to, by somebody's tables where those lead to
-    /// them from every switch with hosts. Nothing changes where `most` lanes would not suffice for that, or
-    /// where there are no tables but the reason.
+    /// Replaces routes to these addresses by those of the administrator's tables, for each address that these lead
+    /// to its port from every switch with hosts. Where `most` lanes do not keep the routes from closing credit
+    /// loops, or `given` is the reason why there are no tables, the routes stay as they are.
     pub fn adopt(
         &mut self,
         topology: &Topology,

@@ -1,11 +1,12 @@
 //! Which virtual lane each route takes, so that links of no lane wait for each other in a circle.
 //!
-//! Lane 0 has the routes that go up and then down by an order of the switches; so it cannot have a circle
-//! whatever else goes up and then down on it, such as multicast. A pair of switches whose routes do not takes
-//! the first of the other lanes in which they close none. Both directions of a pair have one lane, since who
-//! answers a connection uses the service level of the request. That is LASH (Skeie, Lysne, Theiss, 2002); DFSSSP
-//! (Domke, Hoefler, Nagel, 2011) gives each direction a lane of its own, which answers do not keep. Nue (Domke,
-//! Hoefler, Matsuoka, 2016) does with any number of lanes but takes detours.
+//! Lane 0 has the routes that go up and then down by an order of the switches. Such routes close no circle, and
+//! other traffic that goes up and then down, as multicast does, can share the lane. Where the routes between two
+//! switches turn up again, that pair takes the first of the other lanes in which its routes close no circle. Both
+//! directions of a pair have the same lane, because the passive side of a connection sends with the service level
+//! of the request. That is LASH (Skeie, Lysne, Theiss, 2002). DFSSSP (Domke, Hoefler, Nagel, 2011) gives each
+//! direction a lane of its own, which the passive side does not use. Nue (Domke, Hoefler, Matsuoka, 2016) needs
+//! no given number of lanes but takes detours.
 
 use super::Ranks;
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
@@ -20,7 +21,7 @@ pub struct Lanes {
     /// By pair of switches.
     of: Vec<u8>,
     count: u8,
-    /// Pairs of hosts on the most loaded link, as long as routes are only kept and mended: when they were chosen.
+    /// Pairs of hosts on the most loaded link when the routes were chosen; it stays while they are only mended.
     pub(super) load: u64,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Assignment<'a> {
         lane.is_some()
     }
 
-    /// Gives routes the lane that they had: those that were put in since are taken out again.
+    /// Gives routes back the lane that they had before a change that is undone.
     pub(super) fn put_back(&mut self, pair: (NodeIndex, NodeIndex), waits: &[Wait], lane: u8) {
         self.note(pair, lane);
         if let Some(lane) = lane.checked_sub(1) {
@@ -99,7 +100,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// The routes are to change: they have no lane.
+    /// Takes the routes between two switches out of their lane, because they are about to change.
     pub(super) fn take_out(&mut self, pair: (NodeIndex, NodeIndex), waits: &[Wait]) {
         if let Some(lane) = self.lanes.of(pair.0, pair.1).checked_sub(1) {
             self.others[usize::from(lane)].take_out(waits);

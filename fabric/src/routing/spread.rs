@@ -1,7 +1,7 @@
 //! Routes are moved off the most loaded links: one base address at one switch a time, to another of the next
 //! hops that it may take there.
 //!
-//! What is chosen address by address, as [`balanced`](super::balanced) does, cannot know what comes after. Here
+//! [`balanced`](super::balanced) chooses address by address and cannot know what comes after. Here
 //! all are there, so that each move is weighed by what it changes: the sum of the loads' sixth powers has to
 //! fall, which the most loaded links make up.
 

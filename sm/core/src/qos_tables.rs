@@ -7,8 +7,8 @@ use snin_mad::port::Capabilities;
 use snin_mad::{NodeType, PortInfo, SlToVl};
 
 use crate::config::{Config, QosOptions};
-use crate::granted_lanes;
 use crate::graph::{Graph, Port, is_up};
+use crate::lane_tables;
 use crate::qos_table::{LaneUse, QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
 use crate::vls::{QUARTER, arbitration, is_port_zero, operational_vls};
@@ -119,7 +119,7 @@ pub(crate) fn wanted(
 ) -> Option<QosTable> {
     let info: &PortInfo = graph.port(end)?.info.as_ref().filter(|info| is_up(info))?;
     if !config.qos {
-        return granted_lanes::wanted(config, graph, end, info, table);
+        return lane_tables::wanted(config, graph, end, info, table);
     }
     let code = operational_vls(config, graph, end)?.code().clamp(1, 5);
     let mask = (1u8 << (code - 1)) - 1;
@@ -169,7 +169,7 @@ pub(crate) fn high_limit(config: &Config, graph: &Graph, end: PortId) -> Option<
         return Some(if has_one { 0 } else { own });
     }
     match graph.lanes {
-        LaneUse::Granted => granted_lanes::high_limit(config, graph, end),
+        LaneUse::Granted => lane_tables::high_limit(config, graph, end),
         LaneUse::AsTheyAre | LaneUse::Paths => None,
     }
 }

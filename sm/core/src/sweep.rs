@@ -15,10 +15,10 @@ mod applying;
 mod commit;
 mod compute;
 mod gauges;
-mod granted;
 mod groups;
 mod interrupting;
 mod judged;
+mod lane_writes;
 mod lanes;
 mod lineage;
 mod link_tests;
@@ -44,8 +44,8 @@ use snin_protocol::Time;
 use self::applying::Applying;
 use self::commit::Committed;
 use self::gauges::Gauges;
-use self::granted::GrantedTables;
 use self::judged::Orders;
+use self::lane_writes::LaneWrites;
 use self::link_tests::LinkTests;
 use self::orders::Leave;
 use self::recalled::{Recalled, Telling};
@@ -60,9 +60,9 @@ use crate::database::Place;
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Event, Output};
 use crate::failures::Failures;
-use crate::granted_lanes;
 use crate::graph::Graph;
 use crate::keyring::Keyring;
+use crate::lane_tables;
 use crate::mad_address::{Destination, LocalPort};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
@@ -128,7 +128,9 @@ pub struct Sweep {
     regrouping: bool,
     /// The survey reads tables of lanes, and nothing else.
     only_lanes: bool,
-    granted: GrantedTables,
+    lane_writes: LaneWrites,
+    /// The administrator's own tables.
+    own_tables: Arc<String>,
     /// The last answer to each port's traps since the fabric was settled, and the ports that it left by.
     answered_traps: BTreeMap<(LocalPort, Lid), (Box<Mad>, Vec<PortId>)>,
     /// How often in a row traps have interrupted something.
@@ -182,7 +184,8 @@ impl Sweep {
         let (lineage, manager) = (&saved.lineage, Guid(0));
         let plan = PartitionPlan { config: &config, lineage, manager };
         let graph = Graph::guarded_by(keyring, key_tables(plan), config.ports);
-        let had_granted_lanes = granted_lanes::are_possible(&config) && !saved.trees.is_empty();
+        let own_tables = Arc::new(config.lfts.clone());
+        let had_granted_lanes = lane_tables::are_possible(&config) && !saved.trees.is_empty();
         Ok(Self {
             transactions: Transactions::new(&config),
             graph,
@@ -213,7 +216,8 @@ impl Sweep {
             back_off: (0, 0),
             regrouping: false,
             only_lanes: false,
-            granted: GrantedTables::new(had_granted_lanes),
+            own_tables,
+            lane_writes: LaneWrites::new(had_granted_lanes),
             answered_traps: BTreeMap::new(),
             gave_way: 0,
             unverified: BTreeSet::new(),
@@ -306,7 +310,7 @@ impl Sweep {
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
         let sweep = self.next_light.into_iter().chain(self.failures.next_retry());
-        let sweep = sweep.chain(self.granted.next_deadline()).min();
+        let sweep = sweep.chain(self.lane_writes.next_deadline()).min();
         // What may not be begun is not due.
         let given = self.leave.is_given();
         let sweep = sweep.filter(|_| given && matches!(self.stage, Stage::Idle));
@@ -377,7 +381,7 @@ impl Sweep {
         }
         if matches!(self.stage, Stage::Idle) {
             self.retry_writes(now);
-            self.granted.handle_deadline(now);
+            self.lane_writes.handle_deadline(now);
         }
         self.probe(now);
         self.expire_counters(now);
@@ -463,7 +467,7 @@ impl Sweep {
         while self.leave.is_given() {
             let goes_on = match &mut self.stage {
                 Stage::Idle if self.pending.is_empty() => {
-                    self.begin_grouping() || self.begin_granted_tables(now)
+                    self.begin_grouping() || self.begin_lane_tables(now)
                 }
                 Stage::Idle => self.begin_survey(),
                 Stage::Computing(_) | Stage::Judging(_) => false,

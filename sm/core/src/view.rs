@@ -8,7 +8,7 @@ use snin_fabric::routing::{Placement, Routing};
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 
-use crate::granted_lanes::GrantedLanes;
+use crate::lane_tables::GrantedLanes;
 use crate::target::Target;
 
 /// The fabric as it is. A later view has a greater version.

@@ -12,8 +12,8 @@ use super::{Applying, MOST_FAILURES, Stage, Sweep};
 use crate::activate::{Held, activate, is_guarded, lanes, took};
 use crate::distribute::{count_blocks, distribute};
 use crate::events::Output;
-use crate::granted_lanes;
 use crate::graph::{Graph, Lock};
+use crate::lane_tables;
 use crate::limits;
 use crate::mft_shadow::MaskBlock;
 use crate::multicast::{self, McPlan};
@@ -33,8 +33,8 @@ impl Sweep {
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
         self.leave.leads = true;
-        self.granted.wait();
-        self.graph.lanes = granted_lanes::lane_use(&self.config, &self.graph, &target);
+        self.lane_writes.wait();
+        self.graph.lanes = lane_tables::lane_use(&self.config, &self.graph, &target);
         self.save(&target);
         self.publish(&target, true);
         let wait = self.config.clear_wait();
@@ -185,7 +185,7 @@ impl Sweep {
             // Now tables may lead over it.
             self.pending.learnt |= self.graph.is_trunk(end);
         }
-        self.granted.begin();
+        self.lane_writes.begin();
         self.publish(&applying.target, false);
         self.cables.note(&applying.target);
         self.publish_served(&applying);
@@ -273,7 +273,7 @@ impl Sweep {
             *applying.taken.entry(*node).or_insert(0) += 1;
         }
         if let (true, true, Some(end)) = (took, applying.only_lanes, step.end()) {
-            self.granted.answered(end);
+            self.lane_writes.answered(end);
         }
         match took {
             true => applying.schedule.finish(id, true),
@@ -306,7 +306,7 @@ impl Sweep {
         }
         let is_first = applying.failed.insert(end);
         if let (Step::QosTable(end, table), true) = (&step, applying.only_lanes) {
-            return self.granted_table_failed((*end, *table), silent, is_first, now);
+            return self.lane_table_failed((*end, *table), silent, is_first, now);
         }
         let what = self.read_again(&step);
         if is_first {

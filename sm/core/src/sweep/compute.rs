@@ -10,8 +10,8 @@ use super::{Stage, Sweep};
 use crate::discovered::Discovered;
 use crate::error::Dropped;
 use crate::events::Output;
-use crate::granted_lanes;
 use crate::graph::Node;
+use crate::lane_tables;
 use crate::multicast::Groups;
 use crate::planning::{Computed, FormerTarget, Found, Job, Work};
 use crate::query::NodeId;
@@ -71,9 +71,9 @@ impl Sweep {
             lmc: self.config.lmc().or(self.saved.lmc),
             unmanaged_trees: self.config.unmanaged_trees.into(),
             engine: self.config.routing,
-            lanes: granted_lanes::lanes_of_paths(&self.config, &self.graph, &discovered),
+            lanes: lane_tables::lanes_of_paths(&self.config, &self.graph, &discovered),
             roots: self.config.roots.iter().copied().map(Guid).collect(),
-            lfts: Arc::new(self.config.lfts.clone()),
+            lfts: self.own_tables.clone(),
             most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
             own: discovered.own_port(&self.graph),
             discovered: Arc::new(discovered),

@@ -6,7 +6,7 @@ impl Sweep {
     /// Whether nothing is being asked, computed or written.
     pub fn is_idle(&self) -> bool {
         let idle = matches!(self.stage, Stage::Idle) && self.pending.is_empty();
-        idle && !self.regroups() && !self.owes_granted_tables() && self.outputs.is_empty()
+        idle && !self.regroups() && !self.owes_lane_tables() && self.outputs.is_empty()
     }
 
     /// Whether the fabric is as it was meant to be, for all that is known.
@@ -18,8 +18,8 @@ impl Sweep {
     /// The same, even if groups are under way, or tables of lanes for administration.
     pub(crate) fn has_swept(&self) -> bool {
         let beside = match self.stage {
-            Stage::Idle => !self.owes_granted_tables(),
-            Stage::Survey(_) => self.only_lanes && !self.owes_granted_tables(),
+            Stage::Idle => !self.owes_lane_tables(),
+            Stage::Survey(_) => self.only_lanes && !self.owes_lane_tables(),
             _ => self.regrouping,
         };
         self.pending.is_quiet() && beside

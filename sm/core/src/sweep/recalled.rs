@@ -22,7 +22,7 @@ use super::{MOST_LAPSED, Stage, Sweep};
 use crate::activate::{is_guarded, port_info};
 use crate::database::{Database, Ports, Programmed, Programs};
 use crate::events::Output;
-use crate::granted_lanes;
+use crate::lane_tables;
 use crate::mad_address::LocalPort;
 use crate::multicast::{self, McPlan};
 use crate::planning::Computed;
@@ -189,12 +189,12 @@ impl Sweep {
             Err(_) => telling.failed = true,
             Ok((target, plan)) => {
                 let all = self.presume(target, plan, &programs);
-                self.graph.lanes = granted_lanes::lane_use(&self.config, &self.graph, target);
+                self.graph.lanes = lane_tables::lane_use(&self.config, &self.graph, target);
                 if qos_tables::are_managed(&self.config, &self.graph) {
                     self.presume_lanes(&programs);
                 }
                 (self.target, self.plan) = (Some(target.clone()), Some(plan.clone()));
-                self.granted.told |= programs.values().any(|known| known.lanes.is_some());
+                self.lane_writes.told |= programs.values().any(|known| known.lanes.is_some());
                 if all {
                     self.leave.leads = true;
                     self.publish(target, false);

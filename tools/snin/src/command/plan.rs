@@ -140,6 +140,10 @@ fn print<W: Write>(
     row("hosts", format!("{}", routing.hosts.len() + back_to_back))?;
     row("switches", format!("{}", topology.switch_count()))?;
     row("routing", format!("{}, {} trees", routing.engine, routing.forest.len()))?;
+    if let Some(lanes) = routing.lanes.as_ref().filter(|lanes| lanes.count() > 1) {
+        let what = "virtual lanes, which snin-sm writes and the tables alone do not say";
+        row("lanes", format!("{} {what}", lanes.count()))?;
+    }
     row("addresses", format!("{lids} LIDs, LMC {lmc} ({} a host port)", lmc.addresses()))?;
     row("table entries", format!("{routes}"))?;
     if !routing.unreachable.is_empty() {

@@ -1,6 +1,5 @@
-//! Tables of lanes for what is granted: they are read and written when nothing else is left to be done, some at a
-//! time. There are as many as pairs of ports of a switch, no packet needs them to arrive, and no repair waits for
-//! all of them.
+//! Tables of lanes are read and written when nothing else is left to be done, some at a time. There are as many as
+//! pairs of ports of a switch, packets arrive without them, and no repair waits for all of them.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +8,8 @@ use snin_protocol::Time;
 use super::{Applying, Stage, Sweep};
 use crate::activate::ends;
 use crate::failures::Failures;
-use crate::granted_lanes::{self, GrantedLanes, TableState};
 use crate::graph::Graph;
+use crate::lane_tables::{self, GrantedLanes, TableState};
 use crate::qos_table::{LaneUse, QosTableId};
 use crate::qos_tables::tables;
 use crate::query::{PortId, Query};
@@ -28,7 +27,7 @@ const MOST_SILENT: u32 = 3;
 
 /// How far the tables are.
 #[derive(Default)]
-pub(super) struct GrantedTables {
+pub(super) struct LaneWrites {
     /// Everything else is written.
     ready: bool,
     /// All of them were found right since.
@@ -46,7 +45,7 @@ pub(super) struct GrantedTables {
     pub(super) told: bool,
 }
 
-impl GrantedTables {
+impl LaneWrites {
     /// Of a manager that begins; `told`: it was here before, and had written them.
     pub(super) fn new(told: bool) -> Self {
         Self { told, ..Self::default() }
@@ -111,24 +110,24 @@ impl GrantedTables {
 
 impl Sweep {
     /// Whether some of them are to be looked at.
-    pub(super) fn owes_granted_tables(&self) -> bool {
-        let granted = &self.granted;
+    pub(super) fn owes_lane_tables(&self) -> bool {
+        let granted = &self.lane_writes;
         let are_wanted = self.graph.lanes != LaneUse::AsTheyAre && !self.config.qos;
         granted.ready && !granted.done && are_wanted && self.leave.is_given()
     }
 
     /// Has the next of them read or written; `false` where none is left.
-    pub(super) fn begin_granted_tables(&mut self, now: Time) -> bool {
-        if !self.owes_granted_tables() {
+    pub(super) fn begin_lane_tables(&mut self, now: Time) -> bool {
+        if !self.owes_lane_tables() {
             return false;
         }
         let (Some(target), Some(plan)) = (self.target.clone(), self.plan.clone()) else {
             return false;
         };
-        self.granted.note_unread(&mut self.graph, now);
-        self.granted.silent.retain(|end| self.graph.path_to(end).is_some());
-        let (reads, writes) = self.next_granted_tables(&target, now);
-        self.granted.worked |= !(reads.is_empty() && writes.is_empty());
+        self.lane_writes.note_unread(&mut self.graph, now);
+        self.lane_writes.silent.retain(|end| self.graph.path_to(end).is_some());
+        let (reads, writes) = self.next_lane_tables(&target, now);
+        self.lane_writes.worked |= !(reads.is_empty() && writes.is_empty());
         if !reads.is_empty() {
             self.surveys += 1;
             self.metrics.surveys += 1;
@@ -137,7 +136,7 @@ impl Sweep {
             for &((node, port), table) in &reads {
                 survey.demand(Query::ReadQosTable(node, port, table));
             }
-            self.granted.asked = reads;
+            self.lane_writes.asked = reads;
             self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
             return true;
         }
@@ -154,13 +153,13 @@ impl Sweep {
             return true;
         }
         // What failed in this pass may be right by now.
-        if std::mem::take(&mut self.granted.worked) {
-            self.granted.position = 0;
+        if std::mem::take(&mut self.lane_writes.worked) {
+            self.lane_writes.position = 0;
             return true;
         }
-        self.granted.done = true;
-        if self.granted.silent.is_empty() {
-            self.granted.told = true;
+        self.lane_writes.done = true;
+        if self.lane_writes.silent.is_empty() {
+            self.lane_writes.told = true;
             self.publish(&target, false);
         }
         false
@@ -168,26 +167,22 @@ impl Sweep {
 
     /// The tables that are due from where the pass is: those to be read, then those to be written. A port whose
     /// tables are read is looked at again.
-    fn next_granted_tables(
-        &mut self,
-        target: &Target,
-        now: Time,
-    ) -> (Vec<PortTable>, Vec<PortTable>) {
+    fn next_lane_tables(&mut self, target: &Target, now: Time) -> (Vec<PortTable>, Vec<PortTable>) {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
-        let first = self.granted.position;
+        let first = self.lane_writes.position;
         for end in ends(target, &self.graph).skip(first) {
             if reads.len() + writes.len() >= CHUNK {
                 break;
             }
-            self.granted.position += 1;
+            self.lane_writes.position += 1;
             let waits = self.unsent.contains_key(&end.0)
                 || self.failures.holds(end, now)
-                || self.granted.silent.holds(end, now)
+                || self.lane_writes.silent.holds(end, now)
                 || self.graph.is_locked(end)
                 || self.graph.path_to(end).is_none();
             let Some(port) = self.graph.port(end).filter(|_| !waits) else { continue };
             for table in tables(&self.graph, end) {
-                match granted_lanes::state(&self.config, &self.graph, end, port, table) {
+                match lane_tables::state(&self.config, &self.graph, end, port, table) {
                     TableState::Right => {}
                     TableState::Unread => reads.push((end, table)),
                     TableState::Due => writes.push((end, table)),
@@ -195,20 +190,20 @@ impl Sweep {
             }
         }
         if !reads.is_empty() {
-            self.granted.position = first;
+            self.lane_writes.position = first;
         }
         (reads, writes)
     }
 
     /// A port did not take one of them, or did not say so.
-    pub(super) fn granted_table_failed(
+    pub(super) fn lane_table_failed(
         &mut self,
         (end, table): PortTable,
         silent: bool,
         is_first: bool,
         now: Time,
     ) {
-        let is_missing = !silent || self.granted.note_silent(end, table, is_first, now);
+        let is_missing = !silent || self.lane_writes.note_silent(end, table, is_first, now);
         let Some(port) = self.graph.port_mut(end) else { return };
         // Where granted traffic shares a lane, this is said. The port is as good as any otherwise.
         match is_missing {
@@ -219,8 +214,8 @@ impl Sweep {
 
     /// What is said of them: the level once ports have the tables.
     pub(super) fn granted_lanes(&self, target: &Target) -> GrantedLanes {
-        let mut lanes = granted_lanes::told(&self.config, &self.graph, target);
-        if !self.config.qos && !self.granted.told {
+        let mut lanes = lane_tables::told(&self.config, &self.graph, target);
+        if !self.config.qos && !self.lane_writes.told {
             lanes.level = 0;
         }
         lanes
