@@ -74,8 +74,12 @@ impl Sweep {
         self.unverified.extend(touched);
         let written: BTreeSet<PortId> = schedule.steps().iter().filter_map(Step::owner).collect();
         let due: BTreeSet<PortId> = self.failures.due(now).collect();
-        // Nothing is left to be written there.
-        due.difference(&written).for_each(|&end| self.failures.clear(end));
+        // Nothing is left to be written there: only its answers were lost.
+        for &end in due.difference(&written) {
+            // A cable that was left out may be led over again.
+            self.pending.learnt |= self.graph.is_trunk(end) && self.failures.count(end) > 1;
+            self.failures.clear(end);
+        }
         let mut applying = Applying::new(schedule, target, plan, manager);
         applying.tried = due.intersection(&written).copied().collect();
         applying.wait(waits, now);

@@ -136,3 +136,27 @@ fn a_port_that_refuses_delays_no_repair() {
     };
     assert!(repair(true) <= repair(false) * 2);
 }
+
+/// A port takes what is written and its answers are lost, twice in a row: its cable is left out. When the port is
+/// found as it is to be, nothing is left to be written, and tables lead over the cable again.
+#[test]
+fn a_cable_whose_ports_only_lost_their_answers_is_used_again() {
+    let mut lab = Lab::new("clos:4,2,2", 1);
+    lab.bring_up();
+    let cable = lab.port("leaf3", 4);
+    lab.strike_and_settle(&[Fault::Cut(cable)]);
+    lab.unconfirmed = Some(4);
+    lab.strike(Fault::Restore(cable));
+    lab.run(Time::millis(20));
+    lab.settle();
+    assert!(!lab.missing().is_empty());
+    let live = lab.emulator.fabric().live_topology();
+    assert!(lab.view().topology().cable_count() < live.cable_count());
+    lab.unconfirmed = None;
+    // Long before the next sweep.
+    lab.run(Time::secs(4));
+    lab.settle();
+    assert_eq!(lab.missing(), []);
+    assert_eq!(lab.view().topology().cable_count(), live.cable_count());
+    lab.check();
+}

@@ -1,7 +1,7 @@
 //! A sweep core joined to an emulated fabric in virtual time.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use snin_fabric::check::credit::Traffic;
 use snin_fabric::check::{credit, walk};
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
-use snin_mad::{Mad, PERMISSIVE, PortState};
+use snin_mad::{Attribute as _, Mad, Method, PERMISSIVE, PortInfo, PortState};
 use snin_protocol::Time;
 use snin_sm_core::{
     Config, Destination, Event, FabricView, Groups, Job, LocalPort, Missing, Output, Report, Saved,
@@ -31,6 +31,9 @@ pub(crate) struct Lab {
     /// Every MAD that came in, for those who want them.
     pub(crate) overheard: Option<Vec<Mad>>,
     /// Computations are done when the test says so.
+    /// What ports with this number answer to writes of their PortInfo is lost.
+    pub(crate) unconfirmed: Option<u32>,
+    unconfirmed_ids: BTreeSet<u64>,
     pub(crate) keep_jobs: bool,
     /// How often tables were computed.
     pub(crate) computed: u64,
@@ -105,6 +108,8 @@ impl Lab {
             views: Vec::new(),
             reports: Vec::new(),
             overheard: None,
+            unconfirmed: None,
+            unconfirmed_ids: BTreeSet::new(),
             keep_jobs: false,
             computed: 0,
             jobs: VecDeque::new(),
@@ -168,6 +173,12 @@ impl Lab {
                             Destination::Lid(lid) => lid,
                         };
                         self.sent += 1;
+                        let header = mad.header();
+                        let is_port = header.attribute() == PortInfo::ID;
+                        let writes = header.method() == Method::Set && is_port;
+                        if writes && self.unconfirmed == Some(header.modifier().0) {
+                            self.unconfirmed_ids.insert(header.transaction_id().0);
+                        }
                         self.emulator.send(self.client, &mad, to, now);
                     }
                     Output::Compute(job) if self.keep_jobs => self.jobs.push_back(*job),
@@ -193,6 +204,9 @@ impl Lab {
             let Some(received) = self.emulator.poll(self.client) else { return };
             if let Some(overheard) = &mut self.overheard {
                 overheard.push(received.mad.clone());
+            }
+            if self.unconfirmed_ids.contains(&received.mad.header().transaction_id().0) {
+                continue;
             }
             let (port, source) = (LocalPort(0), received.slid);
             let event = Event::Mad { port, source, bytes: &received.mad.0 };
