@@ -30,7 +30,8 @@ pub(crate) fn walk(
     }
 }
 
-/// Whether links wait for each other in a circle: those that nothing waits behind are taken away until none is left.
+/// Whether links wait for each other in a circle. Links that nothing waits behind are taken away, until
+/// none is left or only circles are.
 pub(crate) fn has_a_circle(mut waits: Waits) -> bool {
     loop {
         let before = waits.len();
