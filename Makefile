@@ -35,7 +35,7 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench bench-against \
+.PHONY: demo check check-features test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench bench-against \
 	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-jobs bench-merge bench-packing \
 	bench-reconfiguration bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
@@ -290,9 +290,21 @@ space:
 	[ $$((have + used)) -ge $(DISK_GB) ] || { \
 		echo "make test: $(CURDIR)/target: $$have GB of disk are free, $(DISK_GB) are needed: free some" >&2; exit 1; }
 
+# Each crate by itself, with and without its features: what one crate switches on must not be missing in another.
+check-features: toolchain deps-verbs
+	@for crate in $$($(CARGO) metadata --no-deps --format-version 1 | grep -o '"name":"snin[a-z-]*","version"' | cut -d'"' -f4); do \
+		for features in "" $(FEATURES); do \
+			echo "$$crate $$features"; \
+			RUSTFLAGS="-D warnings" $(CARGO) check --quiet --target-dir target/features --package $$crate $$features || exit 1; \
+		done; \
+	done
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace $(FEATURES) --all-targets --quiet -- -D warnings
+	@# What `make demo` and `cargo install` build: other features, and so other code.
+	$(CARGO) clippy --workspace --quiet -- -D warnings
+	$(CARGO) clippy --package snin --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace $(FEATURES) --no-deps --quiet
 
 deps-build:

@@ -291,6 +291,16 @@ impl Agent {
     }
 }
 
+/// Looks whether settings, and the certificate that they name, can be used.
+///
+/// # Errors
+/// What is wrong, by file and line.
+pub fn check_config(settings: &Loaded<Settings>) -> Result<(), AgentError> {
+    let checked = check(settings)?;
+    checked.certificates.map(Credentials::load).transpose()?;
+    Ok(())
+}
+
 /// The port's certificate, if one is configured.
 fn credentials(checked: &Checked, port: Guid) -> Result<Option<Arc<Credentials>>, AgentError> {
     let Some(files) = checked.certificates.clone() else { return Ok(None) };

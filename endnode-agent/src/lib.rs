@@ -15,6 +15,7 @@ pub mod replay;
 
 #[cfg(feature = "verbs")]
 mod agent;
+#[cfg(feature = "verbs")]
 mod arrivals;
 #[cfg(feature = "verbs")]
 mod connections;
@@ -36,6 +37,7 @@ mod message;
 mod packet_numbers;
 #[cfg(feature = "verbs")]
 mod partial;
+#[cfg(feature = "verbs")]
 mod port_counters;
 #[cfg(feature = "verbs")]
 mod programs;
@@ -50,14 +52,14 @@ mod shared;
 mod snapshot;
 
 #[cfg(feature = "verbs")]
-pub use agent::{Agent, Driver};
+pub use agent::{Agent, Driver, check_config};
 #[cfg(feature = "verbs")]
 pub use error::AgentError;
 #[cfg(feature = "verbs")]
 pub use flow::Flow;
 #[cfg(feature = "verbs")]
 pub use message::{Incoming, NotSent, Outgoing};
-pub use settings::{Settings, check_config};
+pub use settings::Settings;
 #[cfg(feature = "verbs")]
 pub use snapshot::{IoCounters, Snapshot};
 pub use snin_agent_core::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use snin_daemon::group::{self, GroupName, SocketGroup};
-use snin_daemon::session::{Address, Credentials, Files, SessionEnd};
+use snin_daemon::session::{Address, Files, SessionEnd};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -139,16 +139,6 @@ const POLLERS: usize = 3;
 
 /// The most datagrams under way.
 const MOST_DATAGRAMS: u32 = 16_384;
-
-/// Looks whether settings, and the certificate that they name, can be used.
-///
-/// # Errors
-/// What is wrong, by file and line.
-pub fn check_config(settings: &Loaded<Settings>) -> Result<(), crate::AgentError> {
-    let checked = check(settings)?;
-    checked.certificates.map(Credentials::load).transpose()?;
-    Ok(())
-}
 
 /// What is wrong is named by file and line.
 pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsError> {
