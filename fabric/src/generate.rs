@@ -21,6 +21,7 @@ impl Recipe {
     pub fn build(self) -> Result<Topology, RecipeError> {
         let (Self::Clos { rates, .. }
         | Self::FatTree { rates, .. }
+        | Self::Pods { rates, .. }
         | Self::Torus { rates, .. }
         | Self::Dragonfly { rates, .. }
         | Self::Random { rates, .. }) = self;
@@ -29,7 +30,13 @@ impl Recipe {
             Self::Clos { leaves, spines, hosts, planes, .. } => {
                 fabric.clos(leaves, spines, hosts, planes)?;
             }
-            Self::FatTree { radix, pods, .. } => fabric.fat_tree(radix, pods)?,
+            Self::FatTree { radix, pods, .. } => {
+                let half = radix / 2;
+                fabric.pods(pods, (half, half, half * half), half, half)?;
+            }
+            Self::Pods { pods, leaves, aggregation, cores, hosts, groups, .. } => {
+                fabric.pods(pods, (leaves, aggregation, cores), hosts, groups)?;
+            }
             Self::Torus { width, height, hosts, .. } => {
                 fabric.direct(width * height, hosts, &direct::torus(width, height))?;
             }
@@ -94,25 +101,32 @@ impl Fabric {
         Ok(())
     }
 
-    fn fat_tree(&mut self, radix: u32, pods: u32) -> Result<(), TopologyError> {
-        let half = radix / 2;
-        let leaf = self.switches("leaf", 1, pods * half, radix)?;
-        let aggregation = self.switches("agg", 2, pods * half, radix)?;
-        let core = self.switches("core", 3, half * half, radix)?;
+    fn pods(
+        &mut self,
+        pods: u32,
+        (leaves, aggregation, cores): (u32, u32, u32),
+        hosts: u32,
+        groups: u32,
+    ) -> Result<(), TopologyError> {
+        let (width, above) = (aggregation / groups, cores / groups);
+        let leaf = self.switches("leaf", 1, pods * leaves, hosts + aggregation)?;
+        let agg = self.switches("agg", 2, pods * aggregation, leaves + above)?;
+        let core = self.switches("core", 3, cores, pods * width)?;
         for pod in 0..pods {
-            for l in 0..half {
-                let this = leaf[(pod * half + l) as usize];
-                self.hosts(this, half)?;
-                for a in 0..half {
-                    let up = aggregation[(pod * half + a) as usize];
-                    self.cable((this, half + a + 1), (up, l + 1), self.rates.up)?;
+            for l in 0..leaves {
+                let this = leaf[(pod * leaves + l) as usize];
+                self.hosts(this, hosts)?;
+                for a in 0..aggregation {
+                    let up = agg[(pod * aggregation + a) as usize];
+                    self.cable((this, hosts + a + 1), (up, l + 1), self.rates.up)?;
                 }
             }
-            for a in 0..half {
-                let this = aggregation[(pod * half + a) as usize];
-                for c in 0..half {
-                    let up = core[(a * half + c) as usize];
-                    self.cable((this, half + c + 1), (up, pod + 1), self.rates.up)?;
+            for a in 0..aggregation {
+                let this = agg[(pod * aggregation + a) as usize];
+                for c in 0..above {
+                    let up = core[(a / width * above + c) as usize];
+                    let down = pod * width + a % width + 1;
+                    self.cable((this, leaves + c + 1), (up, down), self.rates.up)?;
                 }
             }
         }
@@ -207,6 +221,16 @@ mod tests {
     }
 
     #[test]
+    fn a_fat_tree_is_pods_of_one_size() {
+        let of = |text: &str| text.parse::<Recipe>().unwrap().build().unwrap();
+        assert_eq!(of("fattree:6,4"), of("pods:4,3,3,9,3,3"));
+        let shared = of("pods:4,4,4,8,4,2");
+        assert_eq!(shared.cable_count(), 64 + 4 * 4 * 4 + 4 * 4 * 4);
+        let recipe: Recipe = "pods:4,4,4,8,4,2,up=800G".parse().unwrap();
+        assert_eq!(recipe.to_string().parse(), Ok(recipe));
+    }
+
+    #[test]
     fn cutting_takes_cables_between_switches_only() {
         let whole = "clos:4,3,2".parse::<Recipe>().unwrap().build().unwrap();
         let cut = cut_cables(&whole, 5, 1);
@@ -243,6 +267,11 @@ mod tests {
     fn impossible_recipes_say_what_is_possible() {
         for bad in ["clos:4,3", "ring:4", "clos:4,3,x", "fattree:", "clos"] {
             assert!(matches!(bad.parse::<Recipe>(), Err(RecipeError::Form(_))), "{bad}");
+        }
+        for bad in
+            ["pods:1,2,2,2,2,1", "pods:2,4,4,4,4,3", "pods:2,4,200,200,100,2", "pods:2,0,1,1,1,1"]
+        {
+            assert!(matches!(bad.parse::<Recipe>(), Err(RecipeError::Range { .. })), "{bad}");
         }
         for bad in ["clos:4,0,2", "clos:300,3,2", "clos:4,200,100", "fattree:5", "fattree:4,5"] {
             assert!(matches!(bad.parse::<Recipe>(), Err(RecipeError::Range { .. })), "{bad}");

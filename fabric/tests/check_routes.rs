@@ -139,10 +139,8 @@ proptest! {
 
 /// Trees of a two-stage Clos: every spine and plane, and every address's by its offset.
 fn two_stage_trees(subnet: &Subnet, spines: u16, planes: u16) -> Vec<CheckedTree> {
-    let tree = |n: u16| CheckedTree {
-        root: subnet.switch(&format!("spine{}", n / planes)),
-        plane: n % planes,
-    };
+    let tree =
+        |n: u16| CheckedTree::new(subnet.switch(&format!("spine{}", n / planes)), n % planes);
     (0..spines * planes).map(tree).collect()
 }
 
@@ -212,7 +210,7 @@ fn hosts_on_a_spine_need_one_cable_of_that_spines_tree() {
     // s0 and s1 are leaves, s2 and s3 spines; every switch has a host.
     let subnet =
         Subnet::shortest(graph(4, 1, &[(0, 2), (0, 3), (1, 2), (1, 3)]), 0, |_, _, c| c[0]);
-    let trees: Vec<_> = [2, 3].map(|s| CheckedTree { root: NodeIndex(s), plane: 0 }).into();
+    let trees: Vec<_> = [2, 3].map(|s| CheckedTree::new(NodeIndex(s), 0)).into();
     let report = |tree: usize| {
         let Subnet { topology, addresses, tables } = &subnet;
         check::trees(topology, addresses, tables, &trees, Stages::Two, |_| Some(tree), 9)
@@ -230,7 +228,7 @@ fn fat_tree() -> (Subnet, Vec<CheckedTree>) {
         if half < 2 { choices[0] } else { choices[if switch.0 < 8 { core / 2 } else { core % 2 }] }
     });
     let trees = (0..4).map(|core| subnet.switch(&format!("core{core}")));
-    let trees = trees.map(|root| CheckedTree { root, plane: 0 }).collect();
+    let trees = trees.map(|root| CheckedTree::new(root, 0)).collect();
     (subnet, trees)
 }
 
@@ -279,7 +277,7 @@ fn hosts_on_another_core_are_on_no_tree() {
     let cables = [(0, 2), (1, 3), (2, 4), (2, 5), (3, 4), (3, 5)];
     let Subnet { topology, addresses, tables } =
         Subnet::shortest(graph(6, 1, &cables), 0, |_, _, choices| choices[0]);
-    let cores: Vec<_> = [4, 5].map(|s| CheckedTree { root: NodeIndex(s), plane: 0 }).into();
+    let cores: Vec<_> = [4, 5].map(|s| CheckedTree::new(NodeIndex(s), 0)).into();
     let report = trees(&topology, &addresses, &tables, &cores, Stages::Three, |_| Some(0), 9);
     assert!(report.is_ok(), "{report}");
     // To and from s5 its way to s4 would go down first; all others are on s4's tree.

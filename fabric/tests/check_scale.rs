@@ -40,7 +40,7 @@ fn the_largest_fabric_is_checked() {
     // Every cable between switches, both ways.
     assert_eq!(credit.links, 2 * 2 * 648 * 18);
 
-    let root = |tree| CheckedTree { root: NodeIndex(LEAVES + AGGREGATION + tree), plane: 0 };
+    let root = |tree| CheckedTree::new(NodeIndex(LEAVES + AGGREGATION + tree), 0);
     let all: Vec<_> = (0..(HALF * HALF) as u32).map(root).collect();
     let tree_of = |lid| Some(core(lid));
     let report = trees(&topology, &addresses, &tables, &all, Stages::Three, tree_of, 5);

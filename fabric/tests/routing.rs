@@ -39,7 +39,10 @@ fn judged(name: &str, topology: &Topology, lmc: Option<Lmc>) -> Routing {
             .forest
             .trees()
             .iter()
-            .map(|tree| CheckedTree { root: tree.root, plane: tree.plane })
+            .map(|tree| CheckedTree {
+                below: Some(clos.below(tree.root, tree.plane)),
+                ..CheckedTree::new(tree.root, tree.plane)
+            })
             .collect();
         let stages = if clos.stages() == 2 { Stages::Two } else { Stages::Three };
         let tree_of = |lid: Lid| {

@@ -60,8 +60,11 @@ fn full_permutations_on_regular_fabrics_are_granted_whole() {
             assert_eq!(plan.bound, demands.len(), "{recipe}");
         }
     }
-    // Three stages with an address for each of 16, 36 trees.
-    for (recipe, lmc) in [("fattree:8", 4), ("fattree:12,6", 6)] {
+    // Three stages with an address for each of 16, 36, 16 and 12 trees; in two, several aggregation switches of a
+    // pod lead to the same cores.
+    for (recipe, lmc) in
+        [("fattree:8", 4), ("fattree:12,6", 6), ("pods:4,4,4,8,4,2", 5), ("pods:3,2,6,6,3,3", 5)]
+    {
         let topology = generated(recipe);
         let routing = Routing::compute(&topology, Engine::Trees, Lmc::new(lmc)).unwrap();
         for seed in 0..5 {

@@ -11,8 +11,15 @@ use window_support::fabric::Fabric;
 use window_support::life::Life;
 use window_support::world::World;
 
-const RECIPES: [&str; 6] =
-    ["clos:3,3,3", "clos:4,2,2", "clos:3,3,2", "clos:2,2,3,2", "fattree:4", "clos:5,3,3"];
+const RECIPES: [&str; 7] = [
+    "clos:3,3,3",
+    "clos:4,2,2",
+    "clos:3,3,2",
+    "clos:2,2,3,2",
+    "fattree:4",
+    "clos:5,3,3",
+    "pods:2,2,2,2,2,1",
+];
 
 fn lived(recipe: &str, life: Life, seed: u64, windows: u64) -> World {
     let mut world = World::new(Fabric::generated(recipe), life, seed);

@@ -7,13 +7,22 @@ use super::wiring::{Column, Step, Wiring, each_column};
 use crate::{Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 
 /// A routing tree, as plain data.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CheckedTree {
     /// The spine or core it is rooted at.
     pub root: NodeIndex,
     /// In two stages, which of the parallel cables of a leaf and the root: the n-th, from 0, in order of the
     /// leaf's port numbers. Not looked at in three stages.
     pub plane: u16,
+    /// The switches below the root that it leads over, and no others; `None`: all that cables lead to.
+    pub below: Option<Vec<NodeIndex>>,
+}
+
+impl CheckedTree {
+    /// A tree that leads over all switches that cables lead to.
+    pub const fn new(root: NodeIndex, plane: u16) -> Self {
+        Self { root, plane, below: None }
+    }
 }
 
 /// Stages of the Clos: how far below their roots the leaves are.
@@ -101,7 +110,7 @@ pub fn trees(
     let mut is_root = vec![false; topology.switch_count()];
     trees.iter().for_each(|tree| is_root[tree.root.index()] = true);
     let hosts = hosts_by_switch(topology);
-    let branches = trees.iter().map(|&tree| Branches::of(topology, tree, &is_root, &hosts, stages));
+    let branches = trees.iter().map(|tree| Branches::of(topology, tree, &is_root, &hosts, stages));
     let branches: Vec<Branches> = branches.collect();
     let sources: Vec<NodeIndex> =
         topology.switches().filter(|switch| hosts[switch.index()] > 0).collect();
@@ -157,14 +166,16 @@ struct Branches {
 impl Branches {
     fn of(
         topology: &Topology,
-        tree: CheckedTree,
+        tree: &CheckedTree,
         is_root: &[bool],
         hosts: &[usize],
         stages: Stages,
     ) -> Self {
         let mut of = vec![Branch::None; topology.switch_count()];
         // Another tree's root is on this tree's level: to pass it is to go down and up again.
-        let below = |switch: NodeIndex| !is_root[switch.index()];
+        let mut is_below = vec![tree.below.is_none(); topology.switch_count()];
+        tree.below.iter().flatten().for_each(|switch| is_below[switch.index()] = true);
+        let below = |switch: NodeIndex| !is_root[switch.index()] && is_below[switch.index()];
         // In three stages a switch next to a root with more hosts than any other below it is a leaf that a stray
         // cable joins to the root.
         let is_leaf = |switch: NodeIndex| {
@@ -263,7 +274,7 @@ impl Branches {
 }
 
 /// The cable of the tree's plane between `leaf` and the root, if there are that many.
-fn plane_cable(topology: &Topology, leaf: NodeIndex, tree: CheckedTree) -> Branch {
+fn plane_cable(topology: &Topology, leaf: NodeIndex, tree: &CheckedTree) -> Branch {
     let mut parallel =
         topology.cables(leaf).filter(|&(_, end)| topology.port(end).node == tree.root);
     match parallel.nth(usize::from(tree.plane)) {

@@ -83,6 +83,13 @@ pub enum Irregularity {
         /// That switch's stage.
         stage: &'static str,
     },
+    /// A switch that hangs on the Clos and is no part of it: no links are granted to or from its hosts.
+    OutsideSwitch {
+        /// The switch.
+        switch: Place,
+        /// Hosts on it.
+        hosts: usize,
+    },
     /// A router: addressed, no host.
     Router {
         /// Its port.
@@ -151,6 +158,12 @@ impl fmt::Display for Irregularity {
             Self::MissingAggregation { pod, group } => {
                 write!(f, "missing aggregation switch: pod of {pod} has none to group of {group}")
             }
+            Self::OutsideSwitch { switch, hosts } => {
+                write!(
+                    f,
+                    "outside: {switch} hangs on the Clos and is no part of it, {hosts} hosts are on it"
+                )
+            }
             Self::UnequalHosts { leaf, hosts, usual } => {
                 write!(f, "unequal leaf: {leaf} has {hosts} hosts, most have {usual}")
             }
@@ -190,6 +203,7 @@ pub(super) fn list(
 ) -> Vec<Irregularity> {
     let mut found = Vec::new();
     strays(topology, clos, &mut found);
+    outside(topology, hosts, clos, &mut found);
     cables(regular, clos, &mut found);
     leaves(regular, hosts, clos, &mut found);
     end_nodes(regular, hosts, clos, &mut found);
@@ -244,16 +258,17 @@ fn cables(topology: &Topology, clos: &Clos, found: &mut Vec<Irregularity>) {
         clos.roots.iter().copied().filter(same).collect()
     };
     stage(&clos.leaves, &of_pod, clos.leaf_planes);
-    stage(&clos.aggregation, &of_group, clos.root_planes);
+    stage(&clos.aggregation, &of_group, clos.root_cables());
     missing_aggregation(topology, clos, found);
 }
 
 fn missing_aggregation(topology: &Topology, clos: &Clos, found: &mut Vec<Irregularity>) {
-    let mut there = vec![false; (clos.pods() * clos.groups()) as usize];
+    let mut there = vec![0; (clos.pods() * clos.groups()) as usize];
     for &switch in clos.aggregation.iter().filter(|&&s| clos.group(s) < clos.groups()) {
-        there[(clos.pod(switch) * clos.groups() + clos.group(switch)) as usize] = true;
+        there[(clos.pod(switch) * clos.groups() + clos.group(switch)) as usize] += 1;
     }
-    for place in (0..there.len() as u32).filter(|&place| !there[place as usize]) {
+    let lacking = |place: u32| clos.group_width - there[place as usize];
+    for place in (0..there.len() as u32).flat_map(|place| vec![place; lacking(place)]) {
         let (pod, group) = (place / clos.groups(), place % clos.groups());
         let leaf = clos.leaves.iter().find(|&&leaf| clos.pod(leaf) == pod);
         let core = clos.roots.iter().find(|&&core| clos.group(core) == group);
@@ -262,6 +277,15 @@ fn missing_aggregation(topology: &Topology, clos: &Clos, found: &mut Vec<Irregul
             found.push(Irregularity::MissingAggregation { pod, group });
         }
     }
+}
+
+fn outside(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Irregularity>) {
+    let count = hosts.per_switch(topology);
+    let switches = clos.outside.iter().map(|&switch| {
+        let (hosts, switch) = (count[switch.index()], name(topology, switch));
+        Irregularity::OutsideSwitch { switch, hosts }
+    });
+    found.extend(switches);
 }
 
 fn leaves(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Irregularity>) {
@@ -293,7 +317,9 @@ fn leaves(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Irreg
 }
 
 fn end_nodes(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Irregularity>) {
-    for (_, host) in hosts.iter().filter(|(_, host)| clos.level(host.switch) != Level::Leaf) {
+    let in_a_stage = |switch: NodeIndex| clos.level(switch) != Level::Outside;
+    let off_leaf = |switch: NodeIndex| in_a_stage(switch) && clos.level(switch) != Level::Leaf;
+    for (_, host) in hosts.iter().filter(|(_, host)| off_leaf(host.switch)) {
         found.push(Irregularity::HostOffLeaf {
             host: Place::port(topology, host.port),
             switch: Place::port(topology, topology.peer(host.port).unwrap_or(host.port)),
@@ -304,7 +330,8 @@ fn end_nodes(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Ir
             },
         });
     }
-    let alone = topology.switches().filter(|&s| topology.cables(s).next().is_none());
+    let alone =
+        topology.switches().filter(|&s| in_a_stage(s) && topology.cables(s).next().is_none());
     found.extend(alone.map(|switch| Irregularity::Uncabled { node: name(topology, switch) }));
     for node in topology.nodes().skip(topology.switch_count()) {
         let mut cables = topology.cables(node);
@@ -388,7 +415,7 @@ fn transit(topology: &Topology, clos: &Clos, found: &mut Vec<Irregularity>) {
 }
 
 /// The most frequent value, of equally frequent ones the greatest.
-fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
+pub(super) fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut often = BTreeMap::new();
     for value in values {
         *often.entry(value).or_insert(0usize) += 1;

@@ -5,6 +5,7 @@
 //! spines of two stages and the cores of three: each grows one routing tree a plane.
 
 mod irregular;
+mod outside;
 mod recognise;
 mod shape;
 mod stray;

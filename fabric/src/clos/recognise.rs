@@ -1,7 +1,10 @@
 //! From cables to stages.
 
+use std::collections::BTreeMap;
+
+use super::irregular::most_common;
 use super::{Clos, Level};
-use super::{irregular, stray};
+use super::{irregular, outside, stray};
 use crate::hosts::Hosts;
 use crate::{NodeIndex, Topology};
 
@@ -37,8 +40,10 @@ pub enum NotClos {
         /// The upper stage.
         upper: &'static str,
     },
-    /// Three stages: two aggregation switches of a pod have a core in common.
-    #[error("`{0}` and `{1}`, of one pod, lead to the same cores")]
+    /// Three stages: a pod has more aggregation switches to a group of cores than most pods have.
+    #[error(
+        "`{0}` and `{1}`, of one pod, lead to the same cores, and other pods have fewer that do"
+    )]
     SharedCores(String, String),
     /// Three stages: an aggregation switch without leaves.
     #[error("`{0}` has no leaf below it")]
@@ -58,11 +63,45 @@ pub enum NotClos {
 
 /// Recognises two and three stages. A single switch is the smallest Clos: a leaf that needs no spine. Cables that
 /// no Clos has are named and left to ordinary traffic, as long as they are few; a switch without any cable is
-/// named and is in no stage.
+/// named and is in no stage. Switches that are in the way of a Clos which has most of the hosts are outside.
 ///
 /// # Errors
 /// Exactly why the fabric is neither.
 pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
+    let whole = recognise_whole(topology, hosts);
+    let misfits = |clos: &Clos, topology: &Topology| outside::misfits(topology, hosts, clos);
+    let in_the_way = whole.as_ref().map(|clos| misfits(clos, topology)).unwrap_or_default();
+    let may_be_part = match &whole {
+        Ok(_) => !in_the_way.is_empty(),
+        Err(reason) => {
+            !matches!(reason, NotClos::NoHosts | NotClos::BackToBack | NotClos::Islands(..))
+        }
+    };
+    if may_be_part {
+        for outside in outside::candidates(topology, hosts, &in_the_way) {
+            let rest = topology.without_cables(&outside::cables(topology, &outside));
+            let part = recognise_whole(&rest, &Hosts::of(&rest));
+            let part = part.ok().filter(|clos| !clos.roots.is_empty());
+            if let Some(mut clos) = part.filter(|clos| misfits(clos, &rest).is_empty()) {
+                for &switch in &outside {
+                    clos.level[switch.index()] = Level::Outside;
+                    (clos.pod[switch.index()], clos.group[switch.index()]) = (0, 0);
+                }
+                return Ok(named(topology, hosts, Clos { outside, ..clos }));
+            }
+        }
+    }
+    whole.map(|clos| named(topology, hosts, clos))
+}
+
+/// With everything that is not as it would be in a regular fabric.
+fn named(topology: &Topology, hosts: &Hosts, clos: Clos) -> Clos {
+    let apart = [clos.strays.clone(), outside::trunks(topology, &clos)].concat();
+    let regular = topology.without_cables(&apart);
+    Clos { irregularities: irregular::list(topology, &regular, hosts, &clos), ..clos }
+}
+
+fn recognise_whole(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
     if topology.switch_count() == 0 && topology.cable_count() > 0 {
         return Err(NotClos::BackToBack);
     }
@@ -74,10 +113,11 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
     let side = match two_sides(&regular) {
         Err(odd @ NotClos::OddCycle(..)) => {
             let within = stray::within_a_side(&regular, &hosts.per_switch(topology));
-            let within = within.ok_or(odd)?;
+            let Some(within) = within else { return Err(odd) };
             regular = regular.without_cables(&within);
             strays.extend(within);
-            two_sides(&regular)?
+            // Where these cables join parts, they are no strays.
+            two_sides(&regular).map_err(|_| odd)?
         }
         side => side?,
     };
@@ -91,7 +131,6 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
     clos.strays.extend(strays);
     clos.strays.sort_unstable();
     clos.transit = transit_leaf(&regular, &clos);
-    clos.irregularities = irregular::list(topology, &regular, hosts, &clos);
     Ok(clos)
 }
 
@@ -155,12 +194,15 @@ fn one_switch(topology: &Topology, leaf: NodeIndex) -> Clos {
         roots: Vec::new(),
         leaf_planes: 0,
         root_planes: 0,
+        group_width: 1,
         transit: leaf,
         strays: Vec::new(),
+        outside: Vec::new(),
         irregularities: Vec::new(),
         level: vec![Level::Leaf; switches],
         pod: vec![0; switches],
         group: vec![0; switches],
+        place_in_group: vec![0; switches],
         pods: 1,
         groups: 0,
     }
@@ -229,12 +271,15 @@ fn two_stages(
         roots: spines.to_vec(),
         leaf_planes: planes,
         root_planes: planes,
+        group_width: 1,
         transit: leaves[0],
         strays: Vec::new(),
+        outside: Vec::new(),
         irregularities: Vec::new(),
         level,
         pod: vec![0; switches],
         group,
+        place_in_group: vec![0; switches],
         pods: 1,
         groups: spines.len() as u32,
     })
@@ -263,12 +308,17 @@ fn three_stages(
         let (reached, all) = (reach(poorest), aggregation.len());
         return Err(NotClos::PartialRoot(name(topology, poorest), reached, all));
     }
-    let mut taken = std::collections::BTreeMap::new();
+    let mut together: BTreeMap<(u32, u32), Vec<NodeIndex>> = BTreeMap::new();
     for &switch in aggregation.iter().filter(|s| group[s.index()] != u32::MAX) {
-        let place = (pod[switch.index()], group[switch.index()]);
-        if let Some(other) = taken.insert(place, switch) {
-            return Err(NotClos::SharedCores(name(topology, other), name(topology, switch)));
-        }
+        together.entry((pod[switch.index()], group[switch.index()])).or_default().push(switch);
+    }
+    let group_width = most_common(together.values().map(Vec::len)).unwrap_or(1);
+    if let Some(more) = together.values().find(|switches| switches.len() > group_width) {
+        return Err(NotClos::SharedCores(name(topology, more[0]), name(topology, more[1])));
+    }
+    let mut place_in_group = vec![0; switches];
+    for switches in together.values() {
+        (0..).zip(switches).for_each(|(place, switch)| place_in_group[switch.index()] = place);
     }
     let in_pods: usize = (0..pods)
         .map(|p| {
@@ -277,20 +327,23 @@ fn three_stages(
         })
         .sum();
     let leaf_planes = planes(topology, leaves, in_pods, "leaf", "aggregation switch")?;
-    let complete = cores.len() * pods as usize;
-    let root_planes = planes(topology, cores, complete, "core", "pod")?;
+    let complete = cores.len() * pods as usize * group_width;
+    let root_planes = planes(topology, cores, complete, "core", "pod")? * group_width;
     Ok(Clos {
         leaves: leaves.to_vec(),
         aggregation: aggregation.to_vec(),
         roots: cores.to_vec(),
         leaf_planes,
         root_planes,
+        group_width,
         transit: leaves[0],
         strays: Vec::new(),
+        outside: Vec::new(),
         irregularities: Vec::new(),
         level,
         pod,
         group,
+        place_in_group,
         pods,
         groups,
     })
@@ -343,7 +396,7 @@ fn planes(
     lower: &'static str,
     upper: &'static str,
 ) -> Result<usize, NotClos> {
-    let mut how_often = std::collections::BTreeMap::new();
+    let mut how_often = BTreeMap::new();
     let mut present = 0;
     for &switch in switches {
         for (_, cables) in multiplicities(topology, switch) {

@@ -30,7 +30,8 @@ impl Default for Rates {
 }
 
 /// A fabric to make, read from `clos:LEAVES,SPINES,HOSTS[,PLANES]`, `fattree:RADIX[,PODS]`,
-/// `torus:WIDTH,HEIGHT,HOSTS`, `dragonfly:GROUPS,SWITCHES,HOSTS` or `random:SWITCHES,CABLES,HOSTS[,SEED]`,
+/// `pods:PODS,LEAVES,AGGREGATION,CORES,HOSTS,GROUPS`, `torus:WIDTH,HEIGHT,HOSTS`,
+/// `dragonfly:GROUPS,SWITCHES,HOSTS` or `random:SWITCHES,CABLES,HOSTS[,SEED]`,
 /// all with `[,host=RATE][,up=RATE]` where cables are not 4xNDR. `HOSTS` are those of each switch that carries
 /// some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +56,24 @@ pub enum Recipe {
         radix: u32,
         /// Pods, 2 to `radix`.
         pods: u32,
+        /// How fast its cables are.
+        rates: Rates,
+    },
+    /// Three stages of any size: in every pod each leaf has a cable to each aggregation switch, and aggregation
+    /// switches and cores are in as many groups, in which each has a cable to each.
+    Pods {
+        /// Pods.
+        pods: u32,
+        /// Leaves of a pod.
+        leaves: u32,
+        /// Aggregation switches of a pod.
+        aggregation: u32,
+        /// Cores.
+        cores: u32,
+        /// Hosts a leaf.
+        hosts: u32,
+        /// Groups of cores; they share out both evenly.
+        groups: u32,
         /// How fast its cables are.
         rates: Rates,
     },
@@ -101,8 +120,8 @@ pub enum RecipeError {
     /// Not of the form the recipes have.
     #[error(
         "`{0}` is no fabric (expected clos:LEAVES,SPINES,HOSTS[,PLANES], fattree:RADIX[,PODS], \
-         torus:WIDTH,HEIGHT,HOSTS, dragonfly:GROUPS,SWITCHES,HOSTS or random:SWITCHES,CABLES,HOSTS[,SEED], with \
-         host=RATE or up=RATE behind)"
+         pods:PODS,LEAVES,AGGREGATION,CORES,HOSTS,GROUPS, torus:WIDTH,HEIGHT,HOSTS, \
+         dragonfly:GROUPS,SWITCHES,HOSTS or random:SWITCHES,CABLES,HOSTS[,SEED], with host=RATE or up=RATE behind)"
     )]
     Form(String),
     /// A rate that no link has.
@@ -161,6 +180,9 @@ impl FromStr for Recipe {
             }
             ("fattree", &[radix]) => Self::FatTree { radix, pods: radix, rates },
             ("fattree", &[radix, pods]) => Self::FatTree { radix, pods, rates },
+            ("pods", &[pods, leaves, aggregation, cores, hosts, groups]) => {
+                Self::Pods { pods, leaves, aggregation, cores, hosts, groups, rates }
+            }
             ("torus", &[width, height, hosts]) => Self::Torus { width, height, hosts, rates },
             ("dragonfly", &[groups, switches, hosts]) => {
                 Self::Dragonfly { groups, switches, hosts, rates }
@@ -203,6 +225,10 @@ impl fmt::Display for Recipe {
             }
             Self::FatTree { radix, pods, rates } => {
                 write!(f, "fattree:{radix},{pods}")?;
+                rates
+            }
+            Self::Pods { pods, leaves, aggregation, cores, hosts, groups, rates } => {
+                write!(f, "pods:{pods},{leaves},{aggregation},{cores},{hosts},{groups}")?;
                 rates
             }
             Self::Torus { width, height, hosts, rates } => {
@@ -251,6 +277,24 @@ impl Recipe {
                     Some(format!("the pods are 2 to {radix}, not {pods}"))
                 } else {
                     None
+                }
+            }
+            Self::Pods { pods, leaves, aggregation, cores, hosts, groups, .. } => {
+                let numbers = [pods, leaves, aggregation, cores, hosts, groups];
+                let widest = [
+                    ("a leaf", u64::from(hosts) + u64::from(aggregation)),
+                    ("an aggregation switch", u64::from(leaves) + u64::from(cores / groups.max(1))),
+                    ("a core", u64::from(pods) * u64::from(aggregation / groups.max(1))),
+                ];
+                if numbers.contains(&0) || pods < 2 {
+                    Some("every number is at least 1, and there are 2 pods".to_owned())
+                } else if aggregation % groups != 0 || cores % groups != 0 {
+                    Some(format!("{groups} groups share out aggregation switches and cores evenly"))
+                } else if numbers.iter().any(|&number| number > MOST_OF_A_KIND) {
+                    Some(format!("{MOST_OF_A_KIND} at most of a kind"))
+                } else {
+                    let (which, ports) = widest.into_iter().find(|&(_, ports)| ports > max)?;
+                    Some(format!("{which} would need {ports} ports ({max} are possible)"))
                 }
             }
             Self::Torus { width, height, hosts, .. } => {

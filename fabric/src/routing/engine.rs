@@ -219,8 +219,14 @@ impl Routing {
     ) -> Result<Self, RoutingError> {
         let RoutingOptions { lmc, unmanaged_trees, order, roots, .. } = *options;
         let engine = Engine::Trees;
+        let parts = match &shape {
+            // Of two Clos each keeps its routes: neither is outside the other.
+            Ok(clos) if clos.outside.is_empty() => Vec::new(),
+            _ => Part::all(topology, &hosts),
+        };
         let not_clos = match shape {
             Err(reason) => reason,
+            Ok(_) if !parts.is_empty() => NotClos::Joined(parts.len()),
             Ok(clos) => {
                 let ranks = Ranks::of_clos(topology, &clos);
                 let forest = Forest::grow(topology, &clos);
@@ -240,7 +246,10 @@ impl Routing {
                 NotClos::Unjoined(name(pair.from), name(pair.to))
             }
         };
-        let parts = Part::all(topology, &hosts);
+        let parts = match not_clos {
+            NotClos::Unjoined(..) => Part::all(topology, &hosts),
+            _ => parts,
+        };
         // Parts have ranks by their stages, and the whole has ranks that fit them.
         let ranks = match parts.is_empty() {
             true => orders::choose(topology, &hosts, order, roots),

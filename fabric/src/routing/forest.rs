@@ -10,10 +10,11 @@ pub struct RoutingTree {
     pub id: TreeId,
     /// The spine or core it grows from.
     pub root: NodeIndex,
-    /// Which of the root's parallel cables it uses, from 0.
+    /// Which of the root's cables to a leaf it uses, with three stages to a pod, from 0: those over the pod's
+    /// first aggregation switch come first.
     pub plane: u16,
     /// Trees of one group share the links between leaves and the switches above: with three stages a
-    /// (group of cores, leaf plane), with two the tree alone.
+    /// (group of cores, aggregation switch of each pod, leaf plane), with two the tree alone.
     pub group: u32,
 }
 
@@ -137,10 +138,10 @@ impl Forest {
     }
 
     /// Whether the switch has no port to some tree: of any group, but for an aggregation switch, which is of one.
-    /// What goes along that tree makes a detour there.
+    /// What goes along that tree makes a detour there. What is outside the Clos has no port to any tree.
     pub(super) fn lacks_trees(&self, switch: NodeIndex) -> bool {
         let groups = self.groups_of(switch);
-        let is_own = |tree: &&RoutingTree| groups.len() > 1 || groups.contains(&tree.group);
+        let is_own = |tree: &&RoutingTree| groups.len() != 1 || groups.contains(&tree.group);
         let mut own = self.trees.iter().filter(is_own);
         self.rooted_at(switch).is_none() && own.any(|tree| self.up(switch, tree.id).is_none())
     }
@@ -159,8 +160,9 @@ impl Forest {
             if clos.stages() == 3 && clos.group(root) != clos.group(switch) {
                 continue;
             }
-            let cables = parallel(topology, switch, root).take(self.root_planes);
-            for (plane, port) in cables.enumerate() {
+            let first = clos.place_in_group(switch) as usize * clos.root_cables();
+            let cables = parallel(topology, switch, root).take(clos.root_cables());
+            for (plane, port) in (first..).zip(cables) {
                 self.up[row + place * self.root_planes + plane] = port.0;
             }
         }
@@ -186,7 +188,7 @@ impl Forest {
 
 fn number_trees(clos: &Clos) -> Vec<RoutingTree> {
     let mut trees = Vec::with_capacity(clos.roots.len() * clos.root_planes);
-    let mut of_group = vec![0usize; clos.groups() as usize];
+    let mut taken = vec![0usize; clos.groups() as usize * clos.group_width];
     for &root in &clos.roots {
         for plane in 0..clos.root_planes {
             let id = TreeId(trees.len() as u16);
@@ -194,10 +196,11 @@ fn number_trees(clos: &Clos) -> Vec<RoutingTree> {
                 2 => u32::from(id.0),
                 // The trees of a group take turns on the leaves' parallel cables.
                 _ => {
-                    let turn = &mut of_group[clos.group(root) as usize];
-                    let leaf_plane = *turn % clos.leaf_planes;
-                    *turn += 1;
-                    clos.group(root) * clos.leaf_planes as u32 + leaf_plane as u32
+                    let above =
+                        clos.group(root) as usize * clos.group_width + plane / clos.root_cables();
+                    let leaf_plane = taken[above] % clos.leaf_planes;
+                    taken[above] += 1;
+                    (above * clos.leaf_planes + leaf_plane) as u32
                 }
             };
             trees.push(RoutingTree { id, root, plane: plane as u16, group });

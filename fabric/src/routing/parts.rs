@@ -53,7 +53,8 @@ impl Part {
         let cables = others.flat_map(|switch| apart.cables(switch));
         let topology = apart.without_cables(&cables.map(|(port, _)| port).collect::<Vec<_>>());
         let clos = recognise(&topology, &Hosts::of(&topology)).ok()?;
-        (!clos.roots.is_empty()).then(|| Self { topology, clos, switches: switches.to_vec() })
+        let is_whole = !clos.roots.is_empty() && clos.outside.is_empty();
+        is_whole.then(|| Self { topology, clos, switches: switches.to_vec() })
     }
 
     /// Puts the routes between its hosts into the tables of the whole fabric, which has these ranks and addresses,

@@ -25,9 +25,11 @@ impl Ranks {
     /// that stay when cables come and go keep every mixture of old and new tables free of loops.
     ///
     /// Two stages: transit leaf 0, spines 1, other leaves 2. Three: transit leaf 0, the aggregation
-    /// switches of its pod 1, cores 2, other aggregation switches 3, other leaves 4.
+    /// switches of its pod 1, cores 2, other aggregation switches 3, other leaves 4. What is outside is below
+    /// all stages, the farther from the Clos the lower.
     pub fn of_clos(topology: &Topology, clos: &Clos) -> Self {
         let home = clos.pod(clos.transit);
+        let below = depths_outside(topology, clos);
         let rank = |switch: NodeIndex| match clos.level(switch) {
             _ if switch == clos.transit => 0,
             Level::Root if clos.stages() == 2 => 1,
@@ -36,6 +38,7 @@ impl Ranks {
             Level::Root => 2,
             Level::Aggregation => 3,
             Level::Leaf => 4,
+            Level::Outside => 4 + below[switch.index()],
         };
         Self::new(topology.switches().map(rank).collect())
     }
@@ -99,6 +102,24 @@ impl Ranks {
     pub(super) fn descending(&self) -> &[NodeIndex] {
         &self.descending
     }
+}
+
+/// Hops from every switch outside the Clos to it; 0 of the others.
+fn depths_outside(topology: &Topology, clos: &Clos) -> Vec<u32> {
+    let mut depth = vec![0; topology.switch_count()];
+    let is_outside = |switch: NodeIndex| clos.level(switch) == Level::Outside;
+    let mut reached: Vec<NodeIndex> = topology.switches().filter(|s| !is_outside(*s)).collect();
+    let mut next = if clos.outside.is_empty() { reached.len() } else { 0 };
+    while let Some(&switch) = reached.get(next) {
+        next += 1;
+        for (_, peer) in topology.switch_links(switch) {
+            if is_outside(peer) && depth[peer.index()] == 0 {
+                depth[peer.index()] = depth[switch.index()] + 1;
+                reached.push(peer);
+            }
+        }
+    }
+    depth
 }
 
 /// Hops from `start` to every switch, and the switches reached in order of distance.

@@ -1,5 +1,7 @@
 //! Which Clos a fabric is, and every irregularity by name.
 
+mod groups;
+mod outside;
 mod strays;
 
 use snin_fabric::check::credit::{Traffic, credit};
@@ -84,7 +86,11 @@ fn recognised(topology: &Topology) -> Clos {
     assert!(loops.is_ok(), "{loops}");
     let clos = routing.shape.unwrap();
     let roots = routing.forest.trees().iter();
-    let roots: Vec<_> = roots.map(|t| CheckedTree { root: t.root, plane: t.plane }).collect();
+    let checked = |root, plane| {
+        let below = Some(clos.below(root, plane));
+        CheckedTree { root, plane, below }
+    };
+    let roots: Vec<_> = roots.map(|tree| checked(tree.root, tree.plane)).collect();
     let stages = if clos.stages() == 2 { Stages::Two } else { Stages::Three };
     let tree_of = |lid: Lid| {
         let (port, offset) = addresses.owner(lid)?;
@@ -357,32 +363,6 @@ fn what_is_no_clos_says_exactly_why() {
 }
 
 #[test]
-fn cores_shared_within_a_pod_are_no_three_stages() {
-    let mut draft = Draft::new();
-    let (leaf, aggregation) = (draft.switches("leaf", 8), draft.switches("agg", 4));
-    let core = draft.switches("core", 2);
-    for (n, &l) in leaf.iter().enumerate() {
-        draft.hosts(l, 2);
-        let pod = n / 4 * 2;
-        draft.cable(l, aggregation[pod]);
-        draft.cable(l, aggregation[pod + 1]);
-    }
-    for &a in &aggregation {
-        core.iter().for_each(|&c| draft.cable(a, c));
-    }
-    let topology = draft.build();
-    let reason = recognise(&topology, &Hosts::of(&topology)).unwrap_err();
-    assert!(matches!(reason, NotClos::SharedCores(_, _)), "{reason}");
-    // It is routed all the same.
-    let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
-    assert!(walk(&topology, routing.plan.addresses(), &routing.tables, 3).is_ok());
-}
-
-fn hosts_node(topology: &Topology, name: &str) -> NodeIndex {
-    topology.nodes().find(|&node| &*topology.node(node).name == name).unwrap()
-}
-
-#[test]
 fn a_single_switch_is_the_smallest_clos() {
     let mut lone = Draft::new();
     let one = lone.node(NodeKind::Switch, "one");
@@ -424,4 +404,8 @@ fn irregularities_name_guid_lid_and_port_in_text_and_in_documents() {
         "other": { "name": "leaf2", "guid": leaf2.to_string(), "port": 5, "lid": 42 },
     });
     assert_eq!(json[0], expected);
+}
+
+fn hosts_node(topology: &Topology, name: &str) -> NodeIndex {
+    topology.nodes().find(|&node| &*topology.node(node).name == name).unwrap()
 }

@@ -88,7 +88,10 @@ fn assert_not_worse(
 #[test]
 fn a_clos_is_as_evenly_loaded_as_opensms_best() -> Result<(), JudgeError> {
     assert_not_worse("clos:16,8,8", &fabric("clos:16,8,8"), &["minhop", "updn", "ftree"], 100)?;
-    assert_not_worse("fattree:8", &fabric("fattree:8"), &["minhop", "updn", "ftree"], 100)
+    assert_not_worse("fattree:8", &fabric("fattree:8"), &["minhop", "updn", "ftree"], 100)?;
+    // Two aggregation switches of each pod lead to the same cores.
+    let shared = "pods:4,4,4,8,4,2";
+    assert_not_worse(shared, &fabric(shared), &["minhop", "updn", "ftree"], 100)
 }
 
 #[test]

@@ -373,7 +373,7 @@ impl Trees {
             _ => Stages::Three,
         };
         let trees = routing.forest.trees().iter();
-        let list = trees.map(|tree| CheckedTree { root: tree.root, plane: tree.plane }).collect();
+        let list = trees.map(|tree| CheckedTree::new(tree.root, tree.plane)).collect();
         Some(Self { list, stages, routing })
     }
 

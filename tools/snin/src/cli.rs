@@ -198,7 +198,9 @@ pub(crate) struct Anything {
 pub(crate) enum Topo {
     /// Print a generated fabric as ibnetdiscover would
     Generate {
-        /// `clos:LEAVES,SPINES,HOSTS[,PLANES]`, `fattree:RADIX[,PODS]`, `torus:WIDTH,HEIGHT,HOSTS`,
+        /// `clos:LEAVES,SPINES,HOSTS[,PLANES]`, `fattree:RADIX[,PODS]`,
+        /// `pods:PODS,LEAVES,AGGREGATION,CORES,HOSTS,GROUPS` (in each pod; a leaf has a cable to every aggregation
+        /// switch of its pod, and those and the cores are in GROUPS, each to each), `torus:WIDTH,HEIGHT,HOSTS`,
         /// `dragonfly:GROUPS,SWITCHES,HOSTS` or `random:SWITCHES,CABLES,HOSTS[,SEED]`; hosts are counted per leaf,
         /// or per switch. Behind each, `,host=RATE` and `,up=RATE` say how fast the cables of hosts and between
         /// switches are where that is not 4xNDR: `clos:18,9,18,host=200G,up=400G`

@@ -33,10 +33,10 @@ impl PackingShape {
         let mut shape = match clos.stages() {
             2 => Shape::two_stage(switch_of_leaf.len(), routing.forest.len()),
             _ => {
-                // A host on a core is a pod of its own, too.
+                // A host on a core or outside is a pod of its own, too.
                 let mut pods = clos.pods();
                 let pod = |&switch: &NodeIndex| match clos.level(switch) {
-                    Level::Root => {
+                    Level::Root | Level::Outside => {
                         pods += 1;
                         pods - 1
                     }

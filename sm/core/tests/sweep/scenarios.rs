@@ -14,7 +14,7 @@ use snin_sm_core::Config;
 
 use crate::support::{Lab, config, fabric, for_seeds};
 
-const FABRICS: [&str; 8] = [
+const FABRICS: [&str; 9] = [
     "clos:2,2,2",
     "clos:4,3,2",
     "clos:3,2,3,2",
@@ -22,6 +22,7 @@ const FABRICS: [&str; 8] = [
     "fattree:4",
     "fattree:4,3",
     "fattree:6,2",
+    "pods:2,2,4,4,1,2",
     "clos:1,1,3",
 ];
 

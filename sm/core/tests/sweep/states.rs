@@ -11,13 +11,14 @@ use snin_protocol::Time;
 
 use crate::support::{Lab, config, fabric, for_seeds};
 
-const FABRICS: [&str; 8] = [
+const FABRICS: [&str; 9] = [
     "clos:4,3,2",
     "clos:6,4,3",
     "clos:5,3,2,2",
     "fattree:4",
     "fattree:4,3",
     "fattree:6,3",
+    "pods:2,2,4,4,1,2",
     "torus:3,3,1",
     "random:10,4,1,2",
 ];

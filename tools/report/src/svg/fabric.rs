@@ -61,6 +61,7 @@ pub(super) fn rows(scene: &Scene<'_>) -> Vec<Vec<NodeIndex>> {
             Level::Root => 0,
             Level::Aggregation => 1,
             Level::Leaf => 2,
+            Level::Outside => 3,
         },
         (Err(_), Some(ranks)) => ranks.rank(switch),
         (Err(_), None) => 0,

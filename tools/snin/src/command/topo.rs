@@ -140,6 +140,7 @@ fn verdict(clos: Option<&ClosSummary>, irregularities: &[Irregularity]) -> Strin
             Irregularity::MissingAggregation { .. }
             | Irregularity::ShortOfUplinks { .. }
             | Irregularity::HostOffLeaf { .. }
+            | Irregularity::OutsideSwitch { .. }
             | Irregularity::OddRate { .. }
             | Irregularity::NoTransit { .. }
             | Irregularity::Uncabled { .. } => others += 1,

@@ -12,6 +12,8 @@ use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
 use snin_fabric::check::tree::{CheckedTree, Stages, TreeReport, trees};
 use snin_fabric::check::walk::{WalkReport, walk};
+use snin_fabric::clos::recognise;
+use snin_fabric::hosts::Hosts;
 use snin_fabric::{
     ForwardingTable, Guid, Lid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology, dump,
 };
@@ -232,10 +234,15 @@ impl Checked<'_> {
         if self.plan.trees.is_empty() {
             return Ok(None);
         }
+        // Cables tell which switches a tree leads over, but not where several of a pod lead to the same cores, and
+        // not where switches hang on the Clos that are no part of it.
+        let clos = recognise(self.topology, &Hosts::of(self.topology)).ok();
+        let clos = clos.filter(|clos| clos.group_width > 1 || !clos.outside.is_empty());
         let mut checked = Vec::new();
         for tree in &self.plan.trees {
-            let root = self.switch(tree.root)?;
-            checked.push(CheckedTree { root, plane: tree.plane });
+            let (root, plane) = (self.switch(tree.root)?, tree.plane);
+            let below = clos.as_ref().map(|clos| clos.below(root, plane));
+            checked.push(CheckedTree { root, plane, below });
         }
         let stages = self.stages(checked[0].root);
         let count = checked.len();
