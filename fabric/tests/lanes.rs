@@ -158,12 +158,12 @@ fn moved(topology: &Topology, before: &Routing, after: &Routing) -> usize {
 /// Former routes that still lead the shortest way stay, in their lanes: a cut moves few.
 #[test]
 fn a_cut_moves_few_routes_and_lanes() {
-    // In hundredths: of entries, and of pairs. A torus takes nearly all lanes, which leaves little room.
+    // In hundredths of entries, and in thousandths of pairs.
     for (recipe, most, most_lanes) in [
-        ("dragonfly:9,4,2", 4, 4),
-        ("random:60,8,2,2", 2, 3),
-        ("torus:6,6,2", 8, 30),
-        ("torus:8,7,2", 18, 30),
+        ("dragonfly:9,4,2", 4, 2),
+        ("random:60,8,2,2", 2, 1),
+        ("torus:6,6,2", 5, 8),
+        ("torus:8,7,2", 5, 8),
     ] {
         let whole = built(recipe);
         for engine in [Engine::Lanes, Engine::DimensionOrder] {
@@ -209,8 +209,9 @@ fn a_cut_moves_few_routes_and_lanes() {
                 "{recipe} by {engine}: a cut moves {entries} of {all} entries, {anew} anew, \
                  and the lanes of {levels} of {pairs} pairs of switches"
             );
-            assert!(entries > 0 && entries * 100 <= all * most && entries <= anew, "{recipe}");
-            assert!(levels * 100 <= pairs * most_lanes, "{recipe}: {levels} of {pairs}");
+            assert!(entries > 0 && entries * 100 <= all * most, "{recipe}");
+            assert!(engine == Engine::DimensionOrder || entries < anew, "{recipe}");
+            assert!(levels * 1_000 <= pairs * most_lanes, "{recipe}: {levels} of {pairs}");
         }
     }
 }

@@ -293,13 +293,16 @@ impl Routing {
         let ranks = ranks.unwrap_or_else(|| Ranks::of_any(topology, &hosts));
         let plan = AddressPlan::new(topology, None, lmc, 0)?;
         let is_spread = engine == Engine::Lanes;
-        let former = former.filter(|former| former.routing.engine == engine);
-        let wanted = Layers { is_spread, most: lanes, former };
+        let kept = former.filter(|former| former.routing.engine == engine);
+        let wanted = Layers { is_spread, most: lanes, former: kept };
         let shortest = tables::fill_shortest(topology, &ranks, &plan, &wanted);
         let Some((tables, unreachable, lanes)) = shortest else {
             let ranks = orders::choose(topology, &hosts, order, roots);
-            return Self::up_down(topology, hosts, shape, ranks, lmc);
+            let routing = Self::up_down(topology, hosts, shape, ranks, lmc)?;
+            let lanes = Lanes::one(topology).following(topology, former);
+            return Ok(Self { lanes: Some(lanes), ..routing });
         };
+        let lanes = lanes.following(topology, former);
         let known = Known { hosts, shape, ranks: Some(ranks) };
         let grown = (Forest::bare(topology), plan);
         Ok(Self { lanes: Some(lanes), ..Self::of(engine, known, grown, (tables, unreachable)) })

@@ -1,13 +1,16 @@
 //! The administrator's own tables. An address takes its routes from them where they lead to its port, provided
 //! that lanes keep all of them from closing credit loops.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::balanced::Ends;
 use super::lanes::{Assignment, Lanes, walk};
 use super::layered::bases;
+use super::mended::former_switches;
 use super::shortest::Shortest;
 use super::spread::{Laned, MOST_ROUTES, Spread};
-use super::{Engine, Ranks, Routing};
-use crate::{Addresses, ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
+use super::{Engine, Former, Ranks, Routing};
+use crate::{Addresses, ForwardingTable, Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
 
 /// What came of the administrator's tables.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -21,14 +24,18 @@ pub struct GivenTables {
 impl Routing {
     /// Replaces routes to these addresses by those of the administrator's tables, for each address that these lead
     /// to its port from every switch with hosts. Where `most` lanes do not keep the routes from closing credit
-    /// loops, or `given` is the reason why there are no tables, the routes stay as they are.
+    /// loops, or `given` is the reason why there are no tables, the routes stay as they are. Pairs of switches keep the lanes
+    /// that they had before a change, where those hold their routes.
     pub fn adopt(
         &mut self,
         topology: &Topology,
         addresses: &Addresses,
         given: Result<Vec<ForwardingTable>, String>,
         most: u8,
+        former: Option<Former<'_>>,
     ) {
+        // Those that stay where these are refused.
+        self.lanes = Some(Lanes::one(topology).following(topology, former));
         let refuse = |why: &str| GivenTables { refused: Some(why.to_owned()), left_out: 0 };
         let given = match given {
             Ok(given) => given,
@@ -62,13 +69,17 @@ impl Routing {
         }
         lids.iter_mut().for_each(|lids| lids.sort_unstable());
         let ranks = self.ranks.clone().unwrap_or_else(|| Ranks::of_any(topology, &self.hosts));
-        self.given = Some(match lanes(topology, &ranks, &lids, tables, most) {
-            None => refuse("they close credit loops, and the lanes of the links do not suffice"),
-            Some((tables, lanes)) => {
-                (self.engine, self.tables, self.lanes) = (Engine::File, tables, Some(lanes));
-                GivenTables { left_out, refused: None }
-            }
-        });
+        self.given =
+            Some(match lanes((topology, addresses), &ranks, &lids, tables, (most, former)) {
+                None => {
+                    refuse("they close credit loops, and the lanes of the links do not suffice")
+                }
+                Some((tables, lanes)) => {
+                    let lanes = lanes.following(topology, former);
+                    (self.engine, self.tables, self.lanes) = (Engine::File, tables, Some(lanes));
+                    GivenTables { left_out, refused: None }
+                }
+            });
     }
 }
 
@@ -95,11 +106,11 @@ fn arrives(
 
 /// The lanes of all routes between hosts.
 fn lanes(
-    topology: &Topology,
+    (topology, addresses): (&Topology, &Addresses),
     ranks: &Ranks,
     lids: &[Vec<Lid>],
     tables: Vec<ForwardingTable>,
-    most: u8,
+    (most, former): (u8, Option<Former<'_>>),
 ) -> Option<(Vec<ForwardingTable>, Lanes)> {
     let all = topology.switches().zip(lids);
     let ends: Vec<Ends<'_>> = all.map(|(switch, lids)| Ends { switch, lids }).collect();
@@ -108,11 +119,52 @@ fn lanes(
         return None;
     }
     let none = (&mut Shortest::Any, &|_| false);
+    let mut assignment = Assignment::new(topology, ranks, most);
+    let mut late = BTreeSet::new();
+    if let Some((former, lanes)) = former.and_then(|it| Some((it, it.routing.lanes.as_ref()?))) {
+        assignment.prefer_former(former, lanes);
+        // What is led otherwise takes no room from what stays.
+        late = led_otherwise(topology, addresses, former, (lids, &tables));
+    }
     let spread = Spread::new(topology, bases, (none.0, none.1), tables);
-    let assignment = Assignment::new(topology, ranks, most);
     let lids = lids.iter().map(Vec::as_slice).collect();
-    let spread = spread.laned(Laned { assignment, lids })?;
+    let spread = spread.laned(Laned { assignment, lids, late })?;
     let (load, _) = spread.cost();
     let (tables, laned) = spread.finish();
     Some((tables, laned?.assignment.finish(load)))
+}
+
+/// Pairs of switches of whose routes some entry is another than before.
+fn led_otherwise(
+    topology: &Topology,
+    addresses: &Addresses,
+    former: Former<'_>,
+    (lids, tables): (&[Vec<Lid>], &[ForwardingTable]),
+) -> BTreeSet<(NodeIndex, NodeIndex)> {
+    let before = former.topology;
+    let was = former_switches(topology, before);
+    let bases: BTreeMap<Guid, Lid> =
+        former.addresses.iter().map(|(port, base, _)| (before.port(port).guid, base)).collect();
+    let former_lid = |lid: Lid| {
+        let (port, offset) = addresses.owner(lid)?;
+        Some(Lid(bases.get(&topology.port(port).guid)?.0.checked_add(offset)?))
+    };
+    let (mut others, mut way) = (BTreeSet::new(), Vec::new());
+    for to in topology.switches() {
+        for &lid in &lids[to.index()] {
+            let known = former_lid(lid);
+            let stays = |link: &PortIndex| {
+                let (at, port) = (topology.port(*link).node, topology.num(*link));
+                let table = was[at.index()].map(|was| &former.routing.tables[was.index()]);
+                table.zip(known).is_some_and(|(table, lid)| table.get(lid) == port)
+            };
+            for from in topology.switches().filter(|&from| from != to) {
+                walk(topology, tables, (from, to), lid, &mut way);
+                if !way.iter().all(stays) {
+                    others.insert((from.max(to), from.min(to)));
+                }
+            }
+        }
+    }
+    others
 }

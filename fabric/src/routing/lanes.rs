@@ -8,7 +8,12 @@
 //! direction a lane of its own, which the passive side does not use. Nue (Domke, Hoefler, Matsuoka, 2016) needs
 //! no given number of lanes but takes detours.
 
+use std::collections::BTreeSet;
+
 use super::Ranks;
+use super::engine::Former;
+use super::mended::former_switches;
+use crate::hosts::Hosts;
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
 
 /// The most data lanes of a port (IBA 7.6.2).
@@ -23,9 +28,80 @@ pub struct Lanes {
     count: u8,
     /// Pairs of hosts on the most loaded link when the routes were chosen; it stays while they are only mended.
     pub(super) load: u64,
+    /// By pair of switches, a bit each: the lanes that it had before. Programs may send by those still.
+    had: Vec<u16>,
+    /// Pairs of switches with hosts that had another lane a moment ago.
+    changed: Vec<(NodeIndex, NodeIndex)>,
+    /// The lanes that were before are known.
+    is_followed: bool,
 }
 
 impl Lanes {
+    /// One lane for all routes.
+    pub(super) fn one(topology: &Topology) -> Self {
+        let switches = topology.switch_count();
+        let pairs = switches * switches;
+        Self {
+            switches,
+            of: vec![0; pairs],
+            count: 1,
+            load: 0,
+            had: vec![0; pairs],
+            changed: Vec::new(),
+            is_followed: false,
+        }
+    }
+
+    /// With the lanes that were before a change.
+    pub(super) fn following(mut self, topology: &Topology, former: Option<Former<'_>>) -> Self {
+        let Some(former) = former else { return self };
+        let was = former_switches(topology, former.topology);
+        let hosts = Hosts::of(topology).per_switch(topology);
+        let before = former.routing.lanes.as_ref();
+        for one in topology.switches() {
+            for other in topology.switches().take(one.index()) {
+                let Some((was_one, was_other)) = was[one.index()].zip(was[other.index()]) else {
+                    continue;
+                };
+                let lane = before.map_or(0, |lanes| lanes.of(was_one, was_other));
+                let had = before.map_or(0, |lanes| lanes.had[lanes.place(was_one, was_other)]);
+                for place in [self.place(one, other), self.place(other, one)] {
+                    self.had[place] = had | 1 << lane;
+                }
+                if lane != self.of(one, other) && hosts[one.index()] * hosts[other.index()] > 0 {
+                    self.changed.push((one, other));
+                }
+            }
+        }
+        self.is_followed = true;
+        self
+    }
+
+    /// Pairs of switches with hosts whose lane is another than before the last change. What their programs know
+    /// is out of date.
+    pub fn changed(&self) -> &[(NodeIndex, NodeIndex)] {
+        &self.changed
+    }
+
+    /// The lanes that routes between hosts on two switches had before; `None` where that is not known.
+    pub fn had(
+        &self,
+        one: NodeIndex,
+        other: NodeIndex,
+    ) -> Option<impl Iterator<Item = u8> + use<>> {
+        let had = self.had.get(self.place(one, other)).copied().filter(|_| self.is_followed)?;
+        Some((0..=MOST_LANES).filter(move |lane| had & 1 << lane != 0))
+    }
+
+    /// Whether the lanes that were before are known.
+    pub(super) const fn is_followed(&self) -> bool {
+        self.is_followed
+    }
+
+    const fn place(&self, one: NodeIndex, other: NodeIndex) -> usize {
+        one.0 as usize * self.switches + other.0 as usize
+    }
+
     /// Lanes in use.
     pub const fn count(&self) -> u8 {
         self.count
@@ -34,7 +110,7 @@ impl Lanes {
     /// The lane of routes between hosts on these switches; 0 of switches that are not there.
     pub fn of(&self, one: NodeIndex, other: NodeIndex) -> u8 {
         let is_there = one.index() < self.switches && other.index() < self.switches;
-        if is_there { self.of[one.index() * self.switches + other.index()] } else { 0 }
+        if is_there { self.of[self.place(one, other)] } else { 0 }
     }
 }
 
@@ -49,24 +125,54 @@ pub(super) struct Assignment<'a> {
     /// Those beyond the first.
     others: Vec<Lane>,
     most: u8,
+    /// Each pair keeps the lane that it has.
+    is_settled: bool,
 }
 
 impl<'a> Assignment<'a> {
     /// No routes yet; at most so many lanes.
     pub(super) fn new(topology: &'a Topology, ranks: &'a Ranks, most: u8) -> Self {
-        let switches = topology.switch_count();
-        let most = most.clamp(1, MOST_LANES);
-        let lanes = Lanes { switches, of: vec![0; switches * switches], count: 1, load: 0 };
-        Self { topology, ranks, lanes, others: Vec::new(), most }
+        let (most, lanes) = (most.clamp(1, MOST_LANES), Lanes::one(topology));
+        Self { topology, ranks, lanes, others: Vec::new(), most, is_settled: false }
     }
 
-    /// Routes between two switches take this lane if they can; there are as many as that needs.
-    pub(super) fn prefer(&mut self, pair: (NodeIndex, NodeIndex), lane: u8) {
-        if lane < self.most {
+    /// Routes between two switches take this lane if they can; there are as many as that needs. Whether there may
+    /// be so many.
+    fn prefer(&mut self, pair: (NodeIndex, NodeIndex), lane: u8) -> bool {
+        let may_be = lane < self.most;
+        if may_be {
             let needed = usize::from(lane).max(self.others.len());
             self.others.resize_with(needed, || Lane::new(self.topology));
             self.note(pair, lane);
         }
+        may_be
+    }
+
+    /// Pairs of switches take the lanes that they had, if they can: those that are not among them are returned.
+    pub(super) fn prefer_former(
+        &mut self,
+        former: Former<'_>,
+        lanes: &Lanes,
+    ) -> BTreeSet<(NodeIndex, NodeIndex)> {
+        let was = former_switches(self.topology, former.topology);
+        let mut others = BTreeSet::new();
+        for one in self.topology.switches() {
+            for other in self.topology.switches().take(one.index()) {
+                let both = was[one.index()].zip(was[other.index()]);
+                let lane = both.map(|(one, other)| lanes.of(one, other));
+                if !lane.is_some_and(|lane| self.prefer((one, other), lane)) {
+                    others.insert((one, other));
+                }
+            }
+        }
+        others
+    }
+
+    /// Every pair of switches has the lane that it has there, and keeps it.
+    pub(super) fn settle(&mut self, lanes: &Lanes) {
+        self.others
+            .resize_with(usize::from(lanes.count).saturating_sub(1), || Lane::new(self.topology));
+        (self.lanes, self.is_settled) = (lanes.clone(), true);
     }
 
     /// The lanes of all routes, of which the most loaded link has so many pairs of hosts.
@@ -76,9 +182,34 @@ impl<'a> Assignment<'a> {
 
     /// Gives the routes between two switches a lane, the one that they had if possible; whether there is one.
     pub(super) fn put_in(&mut self, pair: (NodeIndex, NodeIndex), waits: &[Wait]) -> bool {
+        if self.is_settled {
+            return self.put_in_own(pair, waits);
+        }
         let lane = self.find(self.lane(pair.0, pair.1), waits);
         lane.into_iter().for_each(|lane| self.note(pair, lane));
         lane.is_some()
+    }
+
+    /// Puts routes between two switches into the lane that those have, if it holds them.
+    pub(super) fn put_in_own(&mut self, pair: (NodeIndex, NodeIndex), waits: &[Wait]) -> bool {
+        self.put_in_lane(self.lane(pair.0, pair.1), waits)
+    }
+
+    /// Puts routes into a lane, if that holds them.
+    pub(super) fn put_in_lane(&mut self, lane: u8, waits: &[Wait]) -> bool {
+        let Some(place) = lane.checked_sub(1).map(usize::from) else {
+            return self.is_up_down(waits);
+        };
+        let needed = self.others.len().max(place + 1);
+        self.others.resize_with(needed, || Lane::new(self.topology));
+        self.others[place].put_in(waits)
+    }
+
+    /// Takes routes out of a lane.
+    pub(super) fn take_out_of_lane(&mut self, lane: u8, waits: &[Wait]) {
+        if let Some(lane) = lane.checked_sub(1) {
+            self.others[usize::from(lane)].take_out(waits);
+        }
     }
 
     /// Gives routes back the lane that they had before a change that is undone.
@@ -96,20 +227,18 @@ impl<'a> Assignment<'a> {
 
     fn note(&mut self, (one, other): (NodeIndex, NodeIndex), lane: u8) {
         for (one, other) in [(one, other), (other, one)] {
-            self.lanes.of[one.index() * self.lanes.switches + other.index()] = lane;
+            let place = self.lanes.place(one, other);
+            self.lanes.of[place] = lane;
         }
     }
 
     /// Takes the routes between two switches out of their lane, because they are about to change.
     pub(super) fn take_out(&mut self, pair: (NodeIndex, NodeIndex), waits: &[Wait]) {
-        if let Some(lane) = self.lanes.of(pair.0, pair.1).checked_sub(1) {
-            self.others[usize::from(lane)].take_out(waits);
-        }
+        self.take_out_of_lane(self.lanes.of(pair.0, pair.1), waits);
     }
 
     fn find(&mut self, former: u8, waits: &[Wait]) -> Option<u8> {
-        let turns_up = |&(first, next): &Wait| !self.goes_up(first) && self.goes_up(next);
-        let is_up_down = !waits.iter().any(turns_up);
+        let is_up_down = self.is_up_down(waits);
         if former == 0 && is_up_down {
             return Some(0);
         }
@@ -131,6 +260,11 @@ impl<'a> Assignment<'a> {
         let fits = lane.put_in(waits);
         others.push(lane);
         fits.then_some(others.len() as u8)
+    }
+
+    fn is_up_down(&self, waits: &[Wait]) -> bool {
+        let turns_up = |&(first, next): &Wait| !self.goes_up(first) && self.goes_up(next);
+        !waits.iter().any(turns_up)
     }
 
     /// Whether the link that a port sends on leads up.

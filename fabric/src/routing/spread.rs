@@ -40,6 +40,8 @@ pub(super) struct Laned<'a> {
     pub(super) assignment: Assignment<'a>,
     /// By switch: all addresses of the hosts there.
     pub(super) lids: Vec<&'a [Lid]>,
+    /// Pairs of switches whose routes are put in after all others.
+    pub(super) late: BTreeSet<(NodeIndex, NodeIndex)>,
 }
 
 /// What may be moved, and what the links carry.
@@ -97,13 +99,17 @@ impl<'a> Spread<'a> {
     /// Routes have to find these lanes; `None` where there are too few for them as they are.
     pub(super) fn laned(mut self, laned: Laned<'a>) -> Option<Self> {
         self.laned = Some(laned);
-        for one in self.topology.switches() {
-            for other in self.topology.switches().take(one.index()) {
-                let waits = self.waits(one, other);
-                let laned = self.laned.as_mut()?;
-                if !laned.assignment.put_in((one, other), &waits) {
-                    return None;
-                }
+        let (topology, late) = (self.topology, self.laned.as_ref()?.late.clone());
+        let pairs = topology.switches().flat_map(|one| {
+            let others = topology.switches().take(one.index());
+            others.map(move |other| (one, other))
+        });
+        let others = pairs.filter(|pair| !late.contains(pair));
+        for (one, other) in others.chain(late.iter().copied()) {
+            let waits = self.waits(one, other);
+            let laned = self.laned.as_mut()?;
+            if !laned.assignment.put_in((one, other), &waits) {
+                return None;
             }
         }
         Some(self)
@@ -202,6 +208,10 @@ impl<'a> Spread<'a> {
                 let Some(out) = self.topology.port_of(at, port) else { continue };
                 let Some(peer) = self.topology.peer_node(out) else { continue };
                 let mut way = self.way(peer, base);
+                // What lanes keep from the shortest way may come back here.
+                if way.iter().any(|&link| self.topology.port(link).node == at) {
+                    continue;
+                }
                 way.push(out);
                 let power = |load: u64| i128::from(load).pow(6);
                 let load = |link: &PortIndex| self.loads[link.index()];

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use snin_fabric::routing::Replaced;
 use snin_fabric::{Lid, NodeIndex, PortNum};
 
 use super::order::{Tables, What, Write, order};
@@ -29,7 +30,12 @@ pub(crate) fn distribute(
     let live = held.iter().any(|shadow| shadow.is_live());
     let top = target.addresses.top();
     let (wanted, moved) = (&target.routing.tables, &moved(graph, target));
-    let tables = Tables { topology, ranks, held, wanted, top, moved };
+    let entry = |switch: NodeIndex, lid| PortNum(held[switch.index()].forwards(lid));
+    let (routing, addresses) = (&target.routing, &target.addresses);
+    let replaced = Replaced { topology, addresses, routing, held: &entry };
+    let replacing = if live { replaced.replacing() } else { None };
+    let replacing = replacing.as_ref();
+    let tables = Tables { topology, ranks, held: held.clone(), wanted, top, moved, replacing };
     let order = order(&tables, &[manager]);
     let step = |write: &Write| {
         let node = target.discovered.id(write.switch);

@@ -13,6 +13,10 @@
 //!    that what it sends goes on to its end. And a switch that shall send up what it sent down is written
 //!    after those above that still send down to it: until then it drops rather than going back up.
 //!
+//! Where routes are in lanes they turn as they like, and each address has an order of its own that keeps links of
+//! one lane from waiting in a circle ([`Replacing`]): any, downstream first without exception, or dropped before
+//! anything else is written.
+//!
 //! A write carries 64 addresses, and what is right for one may be wrong for another: where the writes wait
 //! for each other in a circle, those that would only lose packets for a moment stop waiting; where that does
 //! not help, a block is written twice, first with what changes dropped.
@@ -22,7 +26,7 @@ mod sort;
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::lft::BLOCK;
-use snin_fabric::routing::Ranks;
+use snin_fabric::routing::{Ranks, Replacing};
 use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortNum, Topology};
 
 use self::sort::{Next, Sorting};
@@ -67,6 +71,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) top: Lid,
     /// Addresses that some port has and another shall have.
     pub(crate) moved: &'a BTreeSet<Lid>,
+    /// Where routes are in lanes: how each address's entries are replaced.
+    pub(crate) replacing: Option<&'a BTreeMap<Lid, Replacing>>,
 }
 
 impl Tables<'_> {
@@ -126,9 +132,14 @@ fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, Lf
     for block in tables.all_blocks().filter(|&block| tables.changes(block)) {
         for entry in 0..BLOCK {
             let Some(mut column) = Column::of(tables, wiring, block, entry) else { continue };
-            match tables.moved.contains(&Lid(block * BLOCK as u16 + entry as u16)) {
-                true => column.unroute((block, entry), &mut retired),
-                false => column.retire(tables, (block, entry), &mut retired),
+            let lid = Lid(block * BLOCK as u16 + entry as u16);
+            match tables.replacing.map(|replacing| replacing.get(&lid)) {
+                _ if tables.moved.contains(&lid) => column.unroute((block, entry), &mut retired),
+                None => column.retire(tables, (block, entry), &mut retired),
+                Some(Some(Replacing::DroppedFirst)) => {
+                    column.unroute((block, entry), &mut retired);
+                }
+                Some(_) => {}
             }
         }
     }
@@ -415,6 +426,17 @@ fn constrain(tables: &Tables<'_>, wiring: &Wiring, block: u16, units: &mut Units
             true => Unit::Top(s as u32),
             false => Unit::Block(s as u32, block),
         };
+        if let Some(replacing) = tables.replacing {
+            let strict = replacing.get(&lid) == Some(&Replacing::DownstreamFirst);
+            for x in (0..column.changed.len()).filter(|&x| column.changed[x]) {
+                if let Some((y, _)) = column.downstream(x)
+                    && (strict || column.old[x] != NONE || column.old[y] != NONE)
+                {
+                    units.wait(unit(y), unit(x), strict, &mut waits);
+                }
+            }
+            continue;
+        }
         for x in (0..column.changed.len()).filter(|&x| column.changed[x]) {
             if let Some((y, next)) = column.downstream(x) {
                 let turns = next && column.goes_down(x, y) && column.leads_up(y, column.old[y]);

@@ -124,6 +124,11 @@ impl Found {
     fn target(&self) -> Result<Target, RoutingError> {
         let Self { discovered, saved, held, most, own, .. } = self;
         let topology = &discovered.topology;
+        let former = self.laned.as_ref().map(|FormerTarget(target)| Former {
+            topology: &target.discovered.topology,
+            addresses: &target.addresses,
+            routing: &target.routing,
+        });
         let mut routing = Routing::with(
             topology,
             &RoutingOptions {
@@ -133,11 +138,7 @@ impl Found {
                 order: Order::Former(&self.former),
                 roots: &self.roots,
                 lanes: self.lanes,
-                former: self.laned.as_ref().map(|FormerTarget(target)| Former {
-                    topology: &target.discovered.topology,
-                    addresses: &target.addresses,
-                    routing: &target.routing,
-                }),
+                former,
             },
         )?;
         let canonical = routing.plan.addresses();
@@ -154,7 +155,7 @@ impl Found {
         if self.engine == Engine::File {
             let given = lfts::parse(self.lfts.as_bytes(), topology);
             let given = given.map_err(|error| error.to_string());
-            routing.adopt(topology, &addresses, given, self.lanes);
+            routing.adopt(topology, &addresses, given, self.lanes, former);
         }
         let discovered = discovered.clone();
         Ok(Target { discovered, routing, addresses, without, places })

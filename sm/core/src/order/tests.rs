@@ -53,6 +53,7 @@ impl Change {
                 wanted: &self.new.tables,
                 top: self.new.plan.addresses().top(),
                 moved: &BTreeSet::new(),
+                replacing: None,
             },
             &[Lid(1)],
         )
