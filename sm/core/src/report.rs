@@ -104,6 +104,14 @@ pub enum Report {
         /// Each switch whose table it was: GUID, name, and how many blocks.
         switches: Vec<(Guid, String, u32)>,
     },
+    /// After a change no routes fit the lanes that some pairs of switches had: their service level is another, and
+    /// programs on their hosts send with the former one until they ask for their paths again.
+    Relevelled {
+        /// How many pairs.
+        pairs: usize,
+        /// How many hosts are on them. Each is told to register again when tables are written.
+        hosts: usize,
+    },
     /// Something was done to a port, or would have been.
     Port(PortReport),
     /// A node said something of itself.
@@ -161,6 +169,11 @@ impl fmt::Display for Report {
                 )
             }
             Self::Port(report) => report.fmt(f),
+            Self::Relevelled { pairs, hosts } => write!(
+                f,
+                "{pairs} pairs of switches have another service level: programs on their {hosts} hosts have to ask \
+                 for their paths again, or be started anew"
+            ),
             Self::Trap { number, issuer, name } => {
                 write!(f, "trap {number} from {name}, LID {issuer}")
             }

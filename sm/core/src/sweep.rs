@@ -26,6 +26,7 @@ mod missing;
 mod orders;
 mod progress;
 mod recalled;
+mod relevelled;
 mod retries;
 mod slow;
 mod strangers;
@@ -49,6 +50,7 @@ use self::lane_writes::LaneWrites;
 use self::link_tests::LinkTests;
 use self::orders::Leave;
 use self::recalled::{Recalled, Telling};
+use self::relevelled::Relevelled;
 use self::surveying::Pending;
 use self::uncabled::Cables;
 use super::survey::Survey;
@@ -146,6 +148,7 @@ pub struct Sweep {
     lapsed: BTreeSet<Guid>,
     /// Nothing is known of what any host registered.
     forgot: bool,
+    relevelled: Relevelled,
     /// A stage has ended: there may be something new for the database.
     stage_ended: bool,
     committed: Committed,
@@ -225,6 +228,7 @@ impl Sweep {
             rivals: Vec::new(),
             lapsed: BTreeSet::new(),
             forgot: false,
+            relevelled: Relevelled::default(),
             stage_ended: false,
             committed: Committed::default(),
             judged: false,

@@ -78,6 +78,15 @@ impl Daemon {
                 info!(ports, "every port knows that this subnet manager is master");
                 self.outlets.notify("TOOK_OVER", json!({ "ports": ports }));
             }
+            Report::Relevelled { pairs, hosts } => {
+                warn!(
+                    pairs,
+                    hosts,
+                    "pairs of switches have another service level: programs on their hosts have to ask for \
+                     their paths again, or be started anew"
+                );
+                self.outlets.notify("LEVELS_CHANGED", json!({ "pairs": pairs, "hosts": hosts }));
+            }
             Report::Tables { switches } => {
                 let blocks: u64 = switches.iter().map(|(.., blocks)| u64::from(*blocks)).sum();
                 let named = switches.iter().take(NAMED);

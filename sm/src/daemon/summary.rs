@@ -114,6 +114,7 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
         lanes: shared_lanes(&view.lanes().shared),
         routing: view.routing().engine.to_string(),
         path_lanes: view.routing().lanes.as_ref().map_or(1, Lanes::count),
+        relevelled_pairs: view.routing().lanes.as_ref().map_or(0, |it| it.changed().len()),
         routing_instead: routing_instead(manager.routing(), view.routing()),
         link_loads: loads.filter(|(version, _)| *version == view.version()).map(|(_, of)| of),
     });
@@ -304,7 +305,17 @@ pub fn text(status: &Status) -> String {
     line(format!("port {name} ({guid}), LID {lid}"));
     match &status.subnet {
         None => line(format!("no subnet: {}", why_none(status))),
-        Some(Subnet { nodes, switches, hosts, trees, lmc, link_loads, path_lanes, .. }) => {
+        Some(Subnet {
+            nodes,
+            switches,
+            hosts,
+            trees,
+            lmc,
+            link_loads,
+            path_lanes,
+            relevelled_pairs,
+            ..
+        }) => {
             line(format!(
                 "found {nodes} nodes: {switches} switches, {hosts} host ports; {trees} trees, LMC {lmc}"
             ));
@@ -312,6 +323,12 @@ pub fn text(status: &Status) -> String {
                 line(format!(
                     "paths take {path_lanes} virtual lanes: programs have to send with the service level of \
                      their path record"
+                ));
+            }
+            if *relevelled_pairs > 0 {
+                line(format!(
+                    "since the last change {relevelled_pairs} pairs of switches have another service level: \
+                     programs on their hosts have to ask for their paths again"
                 ));
             }
             if let Some(LinkLoads { most, mean, .. }) = link_loads {
@@ -413,6 +430,7 @@ mod tests {
             lanes: None,
             routing: "trees".to_owned(),
             path_lanes: 1,
+            relevelled_pairs: 0,
             routing_instead: None,
             link_loads: None,
         };

@@ -136,6 +136,10 @@ pub struct Subnet {
     /// Virtual lanes that paths take; where there are several, programs have to send with the service level of
     /// their path record.
     pub path_lanes: u8,
+    /// Pairs of switches whose service level is another since the last change: programs on their hosts have to ask
+    /// for their paths again.
+    #[serde(default)]
+    pub relevelled_pairs: usize,
     /// Why tables are not made as configured, where they are not.
     pub routing_instead: Option<String>,
     /// How evenly ordinary traffic loads the links; absent while it is counted.

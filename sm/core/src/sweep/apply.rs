@@ -36,6 +36,7 @@ impl Sweep {
         self.lane_writes.wait();
         self.graph.lanes = lane_tables::lane_use(&self.config, &self.graph, &target);
         self.save(&target);
+        self.note_levels(&target);
         self.publish(&target, true);
         let wait = self.config.clear_wait();
         let version = self.view.as_ref().map_or(0, |view| view.version());
@@ -191,6 +192,7 @@ impl Sweep {
         }
         self.lane_writes.begin();
         self.publish(&applying.target, false);
+        self.tell_levels();
         self.cables.note(&applying.target);
         self.publish_served(&applying);
         if !applying.regroups {

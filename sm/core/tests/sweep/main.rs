@@ -10,6 +10,7 @@ mod faults;
 mod granted_lanes;
 mod groups;
 mod keys;
+mod laned;
 mod limits;
 #[path = "../support/odd.rs"]
 mod odd;

@@ -44,6 +44,13 @@ fn describe<W: Write>(status: &Status, out: &mut Output<W>) -> Result<(), Failur
     if let Some(lanes) = status.subnet.as_ref().and_then(|subnet| subnet.lanes.as_ref()) {
         out.line(lanes)?;
     }
+    let relevelled = status.subnet.as_ref().map_or(0, |subnet| subnet.relevelled_pairs);
+    if relevelled > 0 {
+        out.line(format_args!(
+            "{relevelled} pairs of switches have another service level since the last change: programs on their \
+             hosts have to ask for their paths again"
+        ))?;
+    }
     for (at, state) in &status.managers {
         out.line(format_args!("another subnet manager at {at}: {state}"))?;
     }
