@@ -107,6 +107,11 @@ impl Lanes {
         self.count
     }
 
+    /// Whether every pair has the same lane there.
+    pub fn agree(&self, other: &Self) -> bool {
+        self.of == other.of && self.count == other.count
+    }
+
     /// The lane of routes between hosts on these switches; 0 of switches that are not there.
     pub fn of(&self, one: NodeIndex, other: NodeIndex) -> u8 {
         let is_there = one.index() < self.switches && other.index() < self.switches;

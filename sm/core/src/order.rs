@@ -145,6 +145,9 @@ fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, Lf
     }
     let mut writes = Vec::new();
     let mut after: BTreeMap<u32, LftShadow> = BTreeMap::new();
+    if tables.replacing.is_some() {
+        retire_unread(tables, &mut writes, &mut after);
+    }
     for ((switch, block), entries) in retired.entries {
         let held = tables.held[switch as usize];
         let mut ports = held.block(block).copied().unwrap_or([NONE; BLOCK]);
@@ -156,6 +159,22 @@ fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, Lf
         writes.push(Write { switch, what });
     }
     (writes, after)
+}
+
+/// A block that was not read may hold any old entries: all of it drops, since none of them was weighed.
+fn retire_unread(
+    tables: &Tables<'_>,
+    writes: &mut Vec<Write>,
+    after: &mut BTreeMap<u32, LftShadow>,
+) {
+    for (switch, held) in (0..).zip(&tables.held) {
+        for block in held.unread_blocks() {
+            let ports = [NONE; BLOCK];
+            after.entry(switch).or_insert_with(|| (*held).clone()).set_block(block, &ports);
+            let what = What::Dropping(block, Box::new(ports));
+            writes.push(Write { switch: NodeIndex(switch), what });
+        }
+    }
 }
 
 /// What takes effect at once: a block, or everything above the old top.

@@ -34,6 +34,8 @@ pub(crate) enum Step {
     MulticastTop(NodeId, Lid),
     /// No write: what waits for it waits for everything it waits for, done or given up.
     Milestone,
+    /// The same, but what waits for it is given up where anything that it waits for was not done.
+    Barrier,
 }
 
 /// What of a PortInfo is written; all else stays.
@@ -75,7 +77,7 @@ impl Step {
             Self::Port(end, _) => graph.is_trunk(*end),
             Self::Block(..) | Self::Dropping(..) | Self::Top(..) => true,
             Self::Masks(..) | Self::MulticastTop(..) => true,
-            Self::Keys(..) | Self::QosTable(..) | Self::Milestone => false,
+            Self::Keys(..) | Self::QosTable(..) | Self::Milestone | Self::Barrier => false,
         }
     }
 
@@ -101,7 +103,7 @@ impl Step {
             }
             Self::Block(node, _) | Self::Dropping(node, ..) | Self::Top(node, _) => Some(*node),
             Self::Masks(node, _) | Self::MulticastTop(node, _) => Some(*node),
-            Self::Milestone => None,
+            Self::Milestone | Self::Barrier => None,
         }
     }
 }
@@ -166,7 +168,7 @@ impl Schedule {
         while let Some(Reverse(id)) = self.ready.pop() {
             if self.stopped {
                 self.left -= 1;
-            } else if self.steps[id as usize] == Step::Milestone {
+            } else if matches!(self.steps[id as usize], Step::Milestone | Step::Barrier) {
                 self.follow(id, true);
             } else {
                 self.in_flight += 1;

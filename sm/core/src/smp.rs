@@ -138,7 +138,7 @@ pub(crate) fn write(
             };
             set(own, path, 0, &info)
         }
-        Step::Milestone => return None,
+        Step::Milestone | Step::Barrier => return None,
     };
     Some((from, mad))
 }

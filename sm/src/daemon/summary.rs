@@ -114,7 +114,7 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
         lanes: shared_lanes(&view.lanes().shared),
         routing: view.routing().engine.to_string(),
         path_lanes: view.routing().lanes.as_ref().map_or(1, Lanes::count),
-        relevelled_pairs: view.routing().lanes.as_ref().map_or(0, |it| it.changed().len()),
+        relevelled_pairs: manager.relevelled_pairs(),
         routing_instead: routing_instead(manager.routing(), view.routing()),
         link_loads: loads.filter(|(version, _)| *version == view.version()).map(|(_, of)| of),
     });

@@ -118,6 +118,11 @@ impl Manager {
         (self.sweep.uncabled(), self.sweep.rivals())
     }
 
+    /// Pairs of switches whose service level is another since the last change.
+    pub fn relevelled_pairs(&self) -> usize {
+        self.sweep.relevelled_pairs()
+    }
+
     /// Links in use that are slower than both their ends can be.
     pub fn slow(&self) -> Vec<Missing> {
         self.sweep.slow()

@@ -36,7 +36,6 @@ impl Sweep {
         self.lane_writes.wait();
         self.graph.lanes = lane_tables::lane_use(&self.config, &self.graph, &target);
         self.save(&target);
-        self.note_levels(&target);
         self.publish(&target, true);
         let wait = self.config.clear_wait();
         let version = self.view.as_ref().map_or(0, |view| view.version());
@@ -273,7 +272,7 @@ impl Sweep {
                     graph.node_mut(*node).switch = Some(info);
                     took
                 }),
-                Step::Milestone => true,
+                Step::Milestone | Step::Barrier => true,
             };
         if let (true, Step::Block(node, _) | Step::Dropping(node, ..)) = (took, &step) {
             *applying.taken.entry(*node).or_insert(0) += 1;
@@ -370,7 +369,7 @@ impl Sweep {
                 graph.node_mut(node).switch = None;
                 "SwitchInfo"
             }
-            Step::Milestone => "",
+            Step::Milestone | Step::Barrier => "",
         }
     }
 
@@ -424,6 +423,7 @@ impl Sweep {
             && view.unusable() == &unusable
             && view.manager() == manager
             && *view.lanes() == lanes
+            && leads_alike(view.target(), target)
             && !self.owes_view
         {
             return;
@@ -450,6 +450,17 @@ impl Sweep {
             (shadow, &target.routing.tables[switch.index()])
         });
         held.any(|(shadow, table)| shadow.is_live() && shadow.sum() != Some(linear_sum(table, top)))
+    }
+}
+
+/// Whether tables and lanes are the same. Of the same fabric they are, but for routes in lanes, which follow from
+/// what was before.
+fn leads_alike(one: &Target, other: &Target) -> bool {
+    let (one, other) = (&one.routing, &other.routing);
+    match (&one.lanes, &other.lanes) {
+        (None, None) => true,
+        (Some(own), Some(others)) => own.agree(others) && one.tables == other.tables,
+        _ => false,
     }
 }
 

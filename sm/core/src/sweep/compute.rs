@@ -110,6 +110,10 @@ impl Sweep {
     pub(super) fn computed(&mut self, computed: Computed, now: Time) {
         let regroups = computed.found.is_none();
         if let (Some(found), Ok((target, _))) = (&computed.found, &computed.result) {
+            let is_known = self.last.as_ref().is_some_and(|(_, last)| Arc::ptr_eq(last, target));
+            if !is_known {
+                self.note_levels(target);
+            }
             self.last = Some((found.clone(), target.clone()));
         }
         let early = self.early == Some(computed.number);

@@ -3,7 +3,6 @@
 //! again, too.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use snin_fabric::{Guid, NodeIndex};
 
@@ -12,42 +11,52 @@ use crate::events::Output;
 use crate::report::Report;
 use crate::target::Target;
 
-/// Hosts whose paths have another service level.
+/// Who has another service level since the last change.
 #[derive(Default)]
 pub(super) struct Relevelled {
-    /// The target of which it was said.
-    said: Option<Arc<Target>>,
-    /// They are told when tables are written: until then new levels are for routes that are not there yet.
+    /// Pairs of switches. Several computations may follow one change.
+    pairs: BTreeSet<(Guid, Guid)>,
+    /// Ports of hosts on them.
     ports: BTreeSet<Guid>,
+    /// Tables were written since: what comes now is another change.
+    is_told: bool,
 }
 
 impl Sweep {
-    /// Says which pairs have another level, once a target.
-    pub(super) fn note_levels(&mut self, target: &Arc<Target>) {
-        let relevelled = &mut self.relevelled;
-        if relevelled.said.as_ref().is_some_and(|said| Arc::ptr_eq(said, target)) {
-            return;
+    /// Notes which pairs have another level by a target that was computed just now.
+    pub(super) fn note_levels(&mut self, target: &Target) {
+        if std::mem::take(&mut self.relevelled.is_told) {
+            self.relevelled = Relevelled::default();
         }
-        relevelled.said = Some(target.clone());
         let changed = target.routing.lanes.as_ref().map_or(&[][..], |lanes| lanes.changed());
-        if changed.is_empty() {
-            return;
-        }
+        let topology = &target.discovered.topology;
+        let guid = |switch: NodeIndex| topology.node(switch).guid;
         let switches: BTreeSet<NodeIndex> =
             changed.iter().flat_map(|&(one, other)| [one, other]).collect();
         let hosts = target.routing.hosts.iter().map(|(_, host)| host);
         let hosts = hosts.filter(|host| switches.contains(&host.switch));
-        let topology = &target.discovered.topology;
-        let ports: BTreeSet<Guid> = hosts.map(|host| topology.port(host.port).guid).collect();
-        let (pairs, hosts) = (changed.len(), ports.len());
-        relevelled.ports.extend(ports);
-        self.outputs.push_back(Output::Report(Report::Relevelled { pairs, hosts }));
+        let Relevelled { pairs, ports, .. } = &mut self.relevelled;
+        pairs.extend(changed.iter().map(|&(one, other)| (guid(one), guid(other))));
+        ports.extend(hosts.map(|host| topology.port(host.port).guid));
     }
 
-    /// Tables are written: hosts are told with the next writes, which follow.
+    /// Tables are written. It is said who has another level, and hosts are told with the next writes: until now new
+    /// levels were for routes that were not there yet.
     pub(super) fn tell_levels(&mut self) {
-        let ports = std::mem::take(&mut self.relevelled.ports);
-        self.pending.learnt |= !ports.is_empty();
+        let Relevelled { pairs, ports, is_told } = &mut self.relevelled;
+        let (pairs, ports) = (pairs.len(), std::mem::take(ports));
+        *is_told = true;
+        if ports.is_empty() {
+            return;
+        }
+        let hosts = ports.len();
+        self.outputs.push_back(Output::Report(Report::Relevelled { pairs, hosts }));
+        self.pending.learnt = true;
         ports.into_iter().for_each(|port| self.lapse(port));
+    }
+
+    /// Pairs of switches that have another service level since the last change.
+    pub(crate) fn relevelled_pairs(&self) -> usize {
+        self.relevelled.pairs.len()
     }
 }
