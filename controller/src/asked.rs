@@ -245,6 +245,7 @@ impl Daemon {
             storage_failures: self.state.failures(),
             view: core.map(|core| core.view().version()),
             not_clos: core.and_then(|core| not_clos(&**core.view())),
+            found_tables: core.is_some_and(|core| core.view().choices().is_some()),
             counters: counters.unwrap_or_default(),
             missed_by,
             last_missed,
@@ -383,6 +384,7 @@ fn path(core: &Core, asked: &GetPath) -> Result<Path, ApiError> {
         grant: held.map(|held| grant(core, &held)),
         collective: collective.map(|(owner, _)| owner.to_owned()),
         hops: hops.iter().map(hop).collect(),
+        found_tables: core.view().choices().is_some(),
     })
 }
 
@@ -396,6 +398,7 @@ fn owner(core: &Core, asked: &GetOwner) -> Result<Owners, ApiError> {
         link: topology.port_name(port),
         to: topology.peer(port).map(|peer| topology.port_name(peer)),
         owners: owners.iter().map(|held| grant(core, held)).collect(),
+        found_tables: core.view().choices().is_some(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use crate::routing::Routing;
+use crate::routing::{Routing, TreeChoices};
 use crate::{Addresses, Dlid, NodeIndex, PortIndex, Topology, TreeId};
 
 /// A switch with hosts and a tree along which nothing may be granted to or from them.
@@ -19,13 +19,18 @@ pub trait View: Debug + Send + Sync {
     fn routing(&self) -> &Routing;
     /// The addresses of all ports.
     fn addresses(&self) -> &Addresses;
-    /// The address of a host port along a tree, if it has one.
+    /// The address of a host port along a tree, if it has one. Of tables that were found no address leads along one
+    /// tree from everywhere: [`Self::choices`] says it then.
     fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid>;
     /// What must not be granted.
     fn unusable(&self) -> &BTreeSet<Pair>;
     /// The service level of what is granted; 0 where it has no lane of its own.
     fn granted_sl(&self) -> u8 {
         0
+    }
+    /// Where the tables are another manager's: which address leads along which tree, from every switch with hosts.
+    fn choices(&self) -> Option<&TreeChoices> {
+        None
     }
 }
 

@@ -1,21 +1,25 @@
 //! Messages between a subnet manager and a controller.
 //!
 //! A view is said in parts: [`ViewBegin`], then [`ViewPart`]s in order. Their bytes together are two texts: the
-//! fabric as ibnetdiscover prints it, and the addresses as OpenSM's guid2lid has them. No tables are sent: both
-//! ends compute them, and the hash says whether they came out the same. Afterwards only what changes is said:
+//! fabric as ibnetdiscover prints it, and the addresses as OpenSM's guid2lid has them. Tables that follow from these are
+//! not sent: both ends compute them, and the hash says whether they came out the same. Other tables - routes in lanes,
+//! the administrator's own, those that another manager keeps - are a third text. Afterwards only what changes is said:
 //! [`ViewChange`] with all unusable pairs, before tables are repaired. The controller answers
 //! [`ToManager::Clear`] when nothing is sent along them any more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use snin_fabric::dump::{guid2lid, lfts};
 use snin_fabric::routing::{
-    Engine, Order, Placement, Routing, RoutingError, RoutingOptions, tables_hash,
+    Engine, Order, Placement, Routing, RoutingError, RoutingOptions, TreeChoices, tables_hash,
 };
 use snin_fabric::view::{Pair, View};
-use snin_fabric::{Addresses, Dlid, Guid, Lmc, NodeIndex, PortIndex, Topology, TreeId, ibnet};
+use snin_fabric::{
+    Addresses, Dlid, ForwardingTable, Guid, Lmc, NodeIndex, PortIndex, Topology, TreeId, ibnet,
+};
 
 use crate::Time;
 use crate::message::{MAX_PAIRS, Preferred, UnusablePair, ViewChange, ViewClear};
@@ -249,7 +253,7 @@ pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>
     let topology = ibnet::write(view.topology());
     let addresses = guid2lid::write(view.topology(), view.addresses());
     let tables = match view.routing().engine {
-        Engine::Lanes | Engine::DimensionOrder | Engine::File => {
+        Engine::Lanes | Engine::DimensionOrder | Engine::File | Engine::Found => {
             lfts::opensm(view.topology(), view.addresses(), &view.routing().tables).collect()
         }
         _ => String::new(),
@@ -327,42 +331,73 @@ impl Assembly {
             ibnet::parse(topology).map_err(|error| ViewError::Topology(wrong(&error)))?;
         let addresses = guid2lid::parse(addresses, &topology)
             .map_err(|error| ViewError::Addresses(wrong(&error)))?;
-        let unmanaged = usize::from(begin.unmanaged_trees);
-        let order: Vec<NodeIndex> =
-            begin.order.iter().map(|&place| NodeIndex(place.into())).collect();
-        let order = if order.is_empty() { Order::Best } else { Order::Given(&order) };
-        let engine = if tables.is_empty() { begin.engine } else { Engine::UpDown };
-        let options = RoutingOptions {
-            engine,
-            lmc: Some(begin.lmc),
-            unmanaged_trees: unmanaged,
-            order,
-            ..RoutingOptions::default()
+        let given = (!tables.is_empty() || begin.engine == Engine::Found)
+            .then(|| lfts::parse(tables, &topology))
+            .transpose()
+            .map_err(|error| ViewError::Tables(wrong(&error)))?;
+        let (routing, placement) = match given {
+            Some(tables) if begin.engine == Engine::Found => {
+                let found = Routing::found(&topology.with_addresses(&addresses), tables);
+                let found = found.map_err(|(_, error)| ViewError::Addresses(wrong(&error)))?;
+                let placement = Placement::new(Vec::new(), &found.plan);
+                (found, placement)
+            }
+            given => routed(&begin, &topology, &addresses, given)?,
         };
-        let mut routing = Routing::with(&topology, &options)?;
-        if &addresses != routing.plan.addresses() {
-            routing.plan.settle(&addresses);
-        }
-        let placement = Placement::new(begin.places, &routing.plan);
-        if &addresses != routing.plan.addresses() || !placement.is_planned(&routing.plan) {
-            routing.tables = placement.tables(&topology, &routing, &addresses);
-        }
-        if !tables.is_empty() {
-            routing.engine = begin.engine;
-            routing.tables =
-                lfts::parse(tables, &topology).map_err(|error| ViewError::Tables(wrong(&error)))?;
-        }
         let ours = tables_hash(&topology, &routing.tables);
         if ours != begin.tables {
             return Err(ViewError::OtherTables { theirs: begin.tables, ours });
         }
+        let is_found = routing.engine == Engine::Found;
+        let choices = is_found.then(|| Arc::new(TreeChoices::of(&topology, &routing, 0).0));
         let switches: BTreeMap<Guid, NodeIndex> =
             topology.switches().map(|switch| (topology.node(switch).guid, switch)).collect();
         let pair = |pair: &UnusablePair| Some((*switches.get(&pair.switch)?, pair.tree));
         let unusable = begin.unusable.iter().filter_map(pair).collect();
         let granted_sl = begin.granted_sl.min(MAX_LEVEL);
-        Ok(PublishedView { version, topology, routing, addresses, placement, unusable, granted_sl })
+        Ok(PublishedView {
+            version,
+            topology,
+            routing,
+            addresses,
+            placement,
+            unusable,
+            granted_sl,
+            choices,
+        })
     }
+}
+
+/// What the manager computed, computed again; `given` are its tables where they do not follow from the fabric.
+fn routed(
+    begin: &ViewBegin,
+    topology: &Topology,
+    addresses: &Addresses,
+    given: Option<Vec<ForwardingTable>>,
+) -> Result<(Routing, Placement), ViewError> {
+    let unmanaged = usize::from(begin.unmanaged_trees);
+    let order: Vec<NodeIndex> = begin.order.iter().map(|&place| NodeIndex(place.into())).collect();
+    let order = if order.is_empty() { Order::Best } else { Order::Given(&order) };
+    let engine = if given.is_none() { begin.engine } else { Engine::UpDown };
+    let options = RoutingOptions {
+        engine,
+        lmc: Some(begin.lmc),
+        unmanaged_trees: unmanaged,
+        order,
+        ..RoutingOptions::default()
+    };
+    let mut routing = Routing::with(topology, &options)?;
+    if addresses != routing.plan.addresses() {
+        routing.plan.settle(addresses);
+    }
+    let placement = Placement::new(begin.places.clone(), &routing.plan);
+    if addresses != routing.plan.addresses() || !placement.is_planned(&routing.plan) {
+        routing.tables = placement.tables(topology, &routing, addresses);
+    }
+    if let Some(tables) = given {
+        (routing.engine, routing.tables) = (begin.engine, tables);
+    }
+    Ok((routing, placement))
 }
 
 /// A view as its receiver has it.
@@ -375,6 +410,8 @@ pub struct PublishedView {
     placement: Placement,
     unusable: BTreeSet<Pair>,
     granted_sl: u8,
+    /// Of tables that were found.
+    choices: Option<Arc<TreeChoices>>,
 }
 
 impl PublishedView {
@@ -420,6 +457,10 @@ impl View for PublishedView {
 
     fn granted_sl(&self) -> u8 {
         self.granted_sl
+    }
+
+    fn choices(&self) -> Option<&TreeChoices> {
+        self.choices.as_deref()
     }
 }
 

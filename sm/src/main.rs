@@ -123,7 +123,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let timeout = Time::millis(settings.transaction_timeout.into());
     let keys: Vec<u64> =
         [settings.m_key].iter().chain(&settings.former_m_keys).map(|key| key.0).collect();
-    let options = Options { timeout, keys: &keys };
+    let options = Options { timeout, keys: &keys, asks_only: settings.read_only };
     let mut ports = Vec::new();
     for (number, choice) in choices.iter().enumerate() {
         let mut port = open(choice, options)?;

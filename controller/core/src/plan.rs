@@ -139,7 +139,8 @@ struct Planner<'a> {
 impl Planner<'_> {
     fn run(mut self) -> Plan {
         let admitted = self.admit();
-        if self.routing.forest.is_empty() || self.routing.engine != Engine::Trees {
+        let has_trees = matches!(self.routing.engine, Engine::Trees | Engine::Found);
+        if self.routing.forest.is_empty() || !has_trees {
             self.pack_fixed_paths(&admitted);
         } else {
             self.pack_on_trees(&admitted);

@@ -35,6 +35,8 @@ pub enum Engine {
     MinHop,
     /// D-mod-K at LMC 0, Clos only.
     DModK,
+    /// None: another manager keeps the tables, and they were read ([`Routing::found`]).
+    Found,
 }
 
 impl Engine {
@@ -53,6 +55,7 @@ impl fmt::Display for Engine {
             Self::File => "file",
             Self::MinHop => "minhop",
             Self::DModK => "dmodk",
+            Self::Found => "found",
         })
     }
 }
@@ -81,6 +84,9 @@ pub enum RoutingError {
     /// The baselines have one address a port.
     #[error("{0} routes at LMC 0 only, not {1}")]
     NeedsLmcZero(Engine, Lmc),
+    /// They are another manager's.
+    #[error("tables that were found are read, not computed")]
+    NotComputed,
 }
 
 /// What is asked of tables.
@@ -200,6 +206,7 @@ impl Routing {
             }
             Engine::MinHop => Self::min_hop(topology, hosts, shape),
             Engine::DModK => Self::d_mod_k(topology, hosts, shape),
+            Engine::Found => Err(RoutingError::NotComputed),
         }
     }
 

@@ -108,7 +108,7 @@ impl Routing {
         };
         let plan = AddressPlan::without_trees(topology, addresses);
         let known = Known { hosts, shape, ranks };
-        Ok(Self::of(Engine::Trees, known, (forest, plan), (tables, Vec::new())))
+        Ok(Self::of(Engine::Found, known, (forest, plan), (tables, Vec::new())))
     }
 }
 

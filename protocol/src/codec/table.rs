@@ -100,7 +100,7 @@ choices! {
     AgentMessage { 0 Hello(it), 1 Ask(it), 2 Confirm(it), 3 Clock(it), 4 LinkTested(it) }
     Change { 0 Request(it), 1 Withdraw(it) }
     ControllerMessage { 0 Welcome(it), 1 Lease(it), 2 Clock(it), 3 Stranger, 4 LinkTest(it) }
-    Engine { 0 Trees, 1 UpDown, 2 Lanes, 3 DimensionOrder, 4 MinHop, 5 DModK, 6 File }
+    Engine { 0 Trees, 1 UpDown, 2 Lanes, 3 DimensionOrder, 4 MinHop, 5 DModK, 6 File, 7 Found }
     CollectiveKind {
         0 Ring, 1 BidirectionalRing, 2 HalvingDoubling, 3 AllToAll, 4 Grid(it), 5 Halo(it),
     }

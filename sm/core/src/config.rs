@@ -156,6 +156,12 @@ pub struct Config {
     pub election: Option<u8>,
     /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
     pub sweep_interval_s: u32,
+    /// Another manager keeps the subnet: it is read, every `sweep_interval_s`, and nothing is written.
+    #[serde(default)]
+    pub read_only: bool,
+    /// SMPs a second, at most, by which it is read.
+    #[serde(default = "read_smps")]
+    pub read_smps: u32,
     /// Milliseconds for which tables are left as they are after a view was published, unless the controller
     /// says sooner that no connection uses what the view took away. 0: no controller is waited for.
     pub clear_wait_ms: u32,
@@ -190,6 +196,13 @@ pub struct Config {
     /// Where the transaction ids begin; another after each restart, so that late answers to the last run
     /// are not taken for answers to this one.
     pub seed: u64,
+}
+
+/// Fewer than one a switch's agent answers in a millisecond, and a reading of a few hundred hosts in seconds.
+pub const READ_SMPS: u32 = 2_000;
+
+const fn read_smps() -> u32 {
+    READ_SMPS
 }
 
 impl Default for Config {
@@ -238,6 +251,8 @@ impl Default for Config {
             cluster: false,
             election: None,
             sweep_interval_s: 10,
+            read_only: false,
+            read_smps: READ_SMPS,
             clear_wait_ms: 0,
             // OpenSM's, so that who switches over finds what was there.
             sa_key: 1,
@@ -276,6 +291,7 @@ impl Config {
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;
         within("window_agent", self.window_agent, 1, 4_096, "1 to 4096")?;
         within("burst", self.burst, 1, 1_000_000, "1 to 1000000")?;
+        within("read_smps", self.read_smps, 1, 1_000_000, "1 to 1000000")?;
         within("poll_ms", self.poll_ms, 10, 600_000, "10 to 600000")?;
         within("poll_retries", self.poll_retries, 0, 100, "0 to 100")?;
         within("priority", self.priority.into(), 0, 15, "0 to 15")?;
@@ -293,7 +309,7 @@ impl Config {
             within(key, value.into(), 0, most, expected)?;
         }
         within("ports", self.ports.into(), 1, MOST_PORTS, "1 to 8")?;
-        if matches!(self.routing, Engine::MinHop | Engine::DModK) {
+        if matches!(self.routing, Engine::MinHop | Engine::DModK | Engine::Found) {
             return Err(ConfigError::Baseline);
         }
         if matches!(self.routing, Engine::Lanes | Engine::DimensionOrder) && self.qos {

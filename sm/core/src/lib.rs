@@ -70,6 +70,7 @@ pub mod qos_policy;
 mod qos_table;
 mod qos_tables;
 mod query;
+mod reader;
 mod report;
 mod saved;
 mod schedule;

@@ -23,12 +23,14 @@ use crate::configuration::{Configuration, Consent, Limits as ConfigurationLimits
 use crate::database::{self, Change, Database};
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Event, Output, Preferences};
+use crate::keyring::Keyring;
 use crate::mad_address::LocalPort;
 use crate::mastership::{Act, Mastership, Order, SM_INFO};
 use crate::mirror::Mirror;
 use crate::multicast::Groups;
 use crate::partitions::Partitions;
 use crate::qos_policy::QosPolicy;
+use crate::reader::Reader;
 use crate::report::{Missing, Report};
 use crate::saved::Saved;
 use crate::sweep::Sweep;
@@ -44,6 +46,8 @@ const MOST_ROUNDS: usize = 64;
 pub struct Manager {
     config: Config,
     sweep: Sweep,
+    /// Where another manager keeps the subnet: it alone is at work then, and none of the others is told anything.
+    reader: Option<Box<Reader>>,
     database: Database,
     administration: Administration,
     configuration: Configuration,
@@ -82,6 +86,10 @@ impl Manager {
         saved: Saved,
         kept: impl IntoIterator<Item = database::KeptRecord>,
     ) -> Result<Self, ConfigError> {
+        let reader = match config.read_only {
+            true => Some(Box::new(Reader::new(config.clone(), Keyring::new(&config, &saved)?))),
+            false => None,
+        };
         let mut sweep = Sweep::new(config.clone(), saved)?;
         sweep.be_judged();
         sweep.consult();
@@ -103,6 +111,7 @@ impl Manager {
         Ok(Self {
             config,
             sweep,
+            reader,
             database,
             administration,
             configuration,
@@ -123,6 +132,9 @@ impl Manager {
 
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
     pub fn handle(&mut self, event: Event<'_>, now: Time) {
+        if let Some(reader) = &mut self.reader {
+            return reader.handle(event, now);
+        }
         self.mastership.notice_stall(self.next_deadline(), now);
         match event {
             Event::General { port, from, bytes }
@@ -207,6 +219,9 @@ impl Manager {
 
     /// The next thing to be done, if there is one.
     pub fn poll_output(&mut self) -> Option<Output> {
+        if let Some(reader) = &mut self.reader {
+            return reader.poll_output();
+        }
         let port = self.mastership.seat();
         let answer = |(to, mad)| Output::Answer { port, to, mad };
         self.outputs.pop_front().or_else(|| {
@@ -242,6 +257,9 @@ impl Manager {
 
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
+        if let Some(reader) = &self.reader {
+            return reader.next_deadline();
+        }
         let administration = self.administration.next_deadline(&self.database);
         let groups = (self.owes_groups && self.sweep.is_waiting()).then_some(self.group_from);
         let configuration = self.configuration.next_deadline();
@@ -255,6 +273,9 @@ impl Manager {
 
     /// Does what is due at `now`; too early a call does nothing.
     pub fn handle_deadline(&mut self, now: Time) {
+        if let Some(reader) = &mut self.reader {
+            return reader.handle_deadline(now);
+        }
         self.mastership.notice_stall(self.next_deadline(), now);
         self.mastership.activity = self.sweep.metrics().smps() as u32;
         self.mastership.handle_deadline(now);

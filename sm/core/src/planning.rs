@@ -11,7 +11,7 @@ use snin_fabric::dump::lfts;
 use snin_fabric::routing::{
     Engine, Former, Order, Placement, Routing, RoutingError, RoutingOptions,
 };
-use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex};
+use snin_fabric::{Addresses, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortIndex, Topology};
 
 use super::address::{self, Wishes};
 use crate::discovered::Discovered;
@@ -36,6 +36,8 @@ pub(crate) enum Work {
     Fabric(Arc<Found>),
     /// All but the trees of groups was computed before, of the same.
     Known(Arc<Found>, Arc<Target>),
+    /// What another manager keeps: the trees of the Clos beside addresses and tables that were read.
+    Read(Arc<Read>),
     /// The trees of groups over a fabric that is as it was, and how they were.
     Groups(Arc<Target>, Arc<McPlan>),
 }
@@ -60,6 +62,63 @@ pub(crate) struct Found {
     pub(crate) former: Arc<Vec<Guid>>,
     /// How the fabric was to be, where its routes were in lanes.
     pub(crate) laned: Option<FormerTarget>,
+}
+
+/// A fabric as another manager keeps it.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Read {
+    pub(crate) discovered: Arc<Discovered>,
+    pub(crate) addresses: Addresses,
+    /// By switch, in the topology's order.
+    pub(crate) tables: Vec<ForwardingTable>,
+    pub(crate) own: Option<PortIndex>,
+}
+
+impl Read {
+    /// Whether two readings say the same of the fabric; nodes may have been met in another order.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        self.discovered.topology == other.discovered.topology
+            && self.addresses == other.addresses
+            && self.tables == other.tables
+            && self.own == other.own
+    }
+
+    /// Whether every route that both know is the same one: switches and the cables between them are the same, and so
+    /// is every entry for an address that both have. Hosts may have come or gone.
+    pub(crate) fn moves_nothing(&self, other: &Self) -> bool {
+        let [ours, theirs] = [self, other].map(|read| &read.discovered.topology);
+        let trunks = |topology: &Topology| {
+            let end = |port: PortIndex| {
+                (topology.node(topology.port(port).node).guid, topology.num(port))
+            };
+            let is_trunk = |port: PortIndex, peer: PortIndex| {
+                [port, peer].iter().all(|&end| topology.is_switch(topology.port(end).node))
+            };
+            let pairs = topology.ports().filter_map(|port| Some((port, topology.peer(port)?)));
+            let pairs = pairs.filter(|&(port, peer)| is_trunk(port, peer));
+            pairs.map(|(port, peer)| (end(port), end(peer))).collect::<BTreeSet<_>>()
+        };
+        let switches = |topology: &Topology| -> Vec<Guid> {
+            topology.switches().map(|switch| topology.node(switch).guid).collect()
+        };
+        if switches(ours) != switches(theirs) || trunks(ours) != trunks(theirs) {
+            return false;
+        }
+        let lids = self.addresses.iter().flat_map(|(port, ..)| self.addresses.of(port));
+        let known: Vec<Lid> = lids.filter(|&lid| other.addresses.owner(lid).is_some()).collect();
+        // Switches come in one order: that of their names and GUIDs.
+        let tables = self.tables.iter().zip(&other.tables);
+        tables.into_iter().all(|(a, b)| known.iter().all(|&lid| a.get(lid) == b.get(lid)))
+    }
+
+    fn target(&self) -> Result<Target, RoutingError> {
+        let (discovered, addresses) = (self.discovered.clone(), self.addresses.clone());
+        let topology = discovered.topology.with_addresses(&addresses);
+        let routing = Routing::found(&topology, self.tables.clone());
+        let routing = routing.map_err(|_| RoutingError::NotComputed)?;
+        let places = Placement::new(Vec::new(), &routing.plan);
+        Ok(Target { discovered, routing, addresses, without: Vec::new(), places })
+    }
 }
 
 /// What came of the computation before: the same only if it is the very same.
@@ -91,6 +150,11 @@ impl Computed {
 }
 
 impl Job {
+    /// Work that has no groups.
+    pub(crate) fn of(number: u64, work: Work) -> Self {
+        Self { number, work, groups: Arc::default(), incapable: BTreeSet::new() }
+    }
+
     /// Which of this core's jobs it is.
     pub const fn number(&self) -> u64 {
         self.number
@@ -107,6 +171,7 @@ impl Job {
         let (found, target, known) = match work {
             Work::Groups(target, known) => (None, Ok(target), Some(known)),
             Work::Known(found, target) => (Some(found), Ok(target), None),
+            Work::Read(read) => (None, read.target().map(Arc::new), None),
             Work::Fabric(found) => {
                 let target = found.target().map(Arc::new);
                 (Some(found), target, None)

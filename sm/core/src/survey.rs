@@ -232,6 +232,11 @@ impl Survey {
             && self.suspects.is_empty()
     }
 
+    /// Whether there is something to ask before any answer comes.
+    pub(crate) fn has_questions(&self) -> bool {
+        !self.urgent.is_empty() || !self.queue.is_empty() || self.open == 0
+    }
+
     /// Whether all that may be asked is asked, and answers are missing.
     pub(crate) fn only_waits(&self) -> bool {
         self.open > 0 && self.urgent.is_empty() && self.queue.is_empty()

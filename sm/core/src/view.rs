@@ -113,6 +113,10 @@ impl FabricView {
         Arc::ptr_eq(&self.target, &other.target)
     }
 
+    pub(crate) fn shared_target(&self) -> Arc<Target> {
+        self.target.clone()
+    }
+
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }

@@ -195,7 +195,10 @@ impl Daemon {
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        self.wire.sit(self.manager.seat())?;
+        // IsSM would have the manager that stays ask what this one is.
+        if !self.manager.is_read_only() {
+            self.wire.sit(self.manager.seat())?;
+        }
         self.feed(Event::Start)
     }
 

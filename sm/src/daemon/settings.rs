@@ -8,7 +8,7 @@ use snin_daemon::group::GroupName;
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_protocol::view::Policy;
-use snin_sm_core::config::{Config, Enforce, QosOptions};
+use snin_sm_core::config::{Config, Enforce, QosOptions, READ_SMPS};
 use snin_sm_core::error::ConfigError;
 
 use super::choices::{ConsentFrom, KeyPolicy, RoutingEngine};
@@ -168,6 +168,11 @@ snin_daemon::settings! {
 
         /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
         sweep_interval: u32 = 10,
+        /// Another manager keeps this subnet (OpenSM, UFM): it is only read, every sweep_interval, for controllers
+        /// that grant on its tables. No Set is sent, no host is answered, IsSM is not claimed.
+        read_only: bool = false,
+        /// With read_only: the most SMPs a second.
+        max_read_smps: u32 = READ_SMPS,
         /// Milliseconds to wait for an answer.
         transaction_timeout: u32 = 100,
         /// How often a question is asked again before the node counts as mute.
@@ -364,6 +369,8 @@ impl Settings {
             cluster: self.cluster.is_some(),
             election: self.election,
             sweep_interval_s: self.sweep_interval,
+            read_only: self.read_only,
+            read_smps: self.max_read_smps,
             // Controllers move traffic first: that takes them some windows.
             clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },
             sa_key: self.sa_key.0,
@@ -397,6 +404,7 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
             "poll_retries" => "polling_retry_number",
             "packet_lifetime" => "packet_life_time",
             "window" | "window_max" => "max_wire_smps",
+            "read_smps" => "max_read_smps",
             other => other,
         },
         ConfigError::NoSecret => "m_key_policy",

@@ -129,8 +129,11 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
     }
     Status {
         // Its own state is one of those.
-        state: state_of(state).unwrap_or(State::NotActive),
-        healthy: state == SmState::Master
+        state: match manager.is_read_only() {
+            true => State::ReadOnly,
+            false => state_of(state).unwrap_or(State::NotActive),
+        },
+        healthy: (state == SmState::Master || manager.is_read_only())
             && subnet.as_ref().is_some_and(|subnet| subnet.routing_instead.is_none())
             && missing.is_empty()
             && gone.is_empty()
@@ -208,7 +211,7 @@ pub struct Told {
 
 /// Whether the core said why there are no tables, or none that fit.
 fn is_troubled(status: &Status) -> bool {
-    status.state == State::Master && status.trouble.is_some()
+    matches!(status.state, State::Master | State::ReadOnly) && status.trouble.is_some()
 }
 
 /// Why tables are not made as they are to be.
@@ -224,6 +227,7 @@ fn routing_instead(asked: Engine, routing: &Routing) -> Option<String> {
         ));
     }
     let is_instead = asked != Engine::Trees && routing.engine != asked;
+    let is_instead = is_instead && routing.engine != Engine::Found;
     is_instead.then(|| {
         format!(
             "routes are made by {}, not by {asked}: the lanes that all links between switches have do not \
@@ -319,6 +323,9 @@ pub fn text(status: &Status) -> String {
             line(format!(
                 "found {nodes} nodes: {switches} switches, {hosts} host ports; {trees} trees, LMC {lmc}"
             ));
+            if status.state == State::ReadOnly {
+                line("tables of another manager: they are read, and nothing is written".to_owned());
+            }
             if *path_lanes > 1 {
                 line(format!(
                     "paths take {path_lanes} virtual lanes: programs have to send with the service level of \

@@ -214,6 +214,8 @@ pub struct Options<'a> {
     pub timeout: Time,
     /// The M_Keys that the port may have: one that hides its key answers to that key only.
     pub keys: &'a [u64],
+    /// Nothing is answered there: another manager may sit at the same port.
+    pub asks_only: bool,
 }
 
 /// Opens the port that is wanted.

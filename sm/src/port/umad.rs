@@ -46,6 +46,10 @@ const AGENTS: [Agent; 4] = [
     Agent { class: Class::Performance.code(), version: 1, methods: ASKS },
 ];
 
+/// A method of a class is one program's alone: whoever only reads leaves all to the manager that stays.
+const READS: [Agent; 1] =
+    [Agent { class: Class::DirectedSubnet.code(), version: 1, methods: ASKS }];
+
 impl Selector {
     fn takes(&self, port: &Description) -> bool {
         self.adapter.as_ref().is_none_or(|adapter| *adapter == port.adapter)
@@ -168,7 +172,8 @@ impl UmadPort {
             .map_err(|error| PortError::broken(&info.name)(error.into()))?;
         #[cfg(feature = "verbs")]
         let (adapter, number) = (description.adapter.clone(), description.number);
-        let open = Open::new(description, &AGENTS)?;
+        let agents = if options.asks_only { &READS } else { &AGENTS[..] };
+        let open = Open::new(description, agents)?;
         #[cfg(feature = "verbs")]
         let changes = super::changes::Changes::of(&adapter, number);
         let shared = Arc::new(Shared {

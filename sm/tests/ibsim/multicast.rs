@@ -25,7 +25,9 @@ struct Manager {
 impl Manager {
     fn new(simulator: &Simulator) -> Self {
         let choice = Choice::Ibsim { name: simulator.name().to_owned(), host: None };
-        let mut port = open(&choice, Options { timeout: Time::millis(100), keys: &[] }).unwrap();
+        let mut port =
+            open(&choice, Options { timeout: Time::millis(100), keys: &[], asks_only: false })
+                .unwrap();
         port.announce(true).unwrap();
         let config = Config { lmc: Some(0), sweep_interval_s: 0, ..Config::default() };
         let sweep = Sweep::new(config, Saved::default()).unwrap();

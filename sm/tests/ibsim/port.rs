@@ -33,7 +33,8 @@ fn it_asks_and_is_answered_and_leaves() -> Result<(), JudgeError> {
         name: simulator.name().to_owned(),
         host: Some(format!("H-{:016x}", guid.0)),
     };
-    let mut port = open(&choice, Options { timeout: Time::millis(100), keys: &[] }).unwrap();
+    let mut port =
+        open(&choice, Options { timeout: Time::millis(100), keys: &[], asks_only: false }).unwrap();
     let info = port.info().clone();
     assert_eq!((info.port, info.lid), (PortNum(1), Lid::NONE));
     assert_eq!(info.name, format!("ibsim:{} H-{:016x}", simulator.name(), guid.0));

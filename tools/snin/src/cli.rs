@@ -32,7 +32,7 @@ pub(crate) use lat::Lat;
 pub(crate) use merge::Merge;
 pub(crate) use replay::Replay;
 pub(crate) use sm::{Instruction, Simulate, Sm, SmDaemon};
-pub(crate) use software::{Emulate, Emulator, EmulatorSocket, Sessions, Up};
+pub(crate) use software::{Emulate, Emulator, EmulatorSocket, Keeper, Sessions, Up};
 pub(crate) use study::{Reconfiguration, Study};
 
 /// What the exit code means.

@@ -32,7 +32,8 @@ fn manage(name: String, socket: PathBuf) {
     let mut manager = Manager::new(settings.core(1), saved, said).unwrap();
     manager.set_epoch(clock.epoch());
     let choice = Choice::Ibsim { name, host: None };
-    let port = open(&choice, Options { timeout: Time::millis(100), keys: &[] }).unwrap();
+    let port =
+        open(&choice, Options { timeout: Time::millis(100), keys: &[], asks_only: false }).unwrap();
     let outlets = Outlets::open(&settings, None, log).unwrap();
     let storage = Storage::new(memory, kept);
     let ended = Daemon::new(clock, manager, storage, vec![port], outlets).unwrap().run();

@@ -125,7 +125,7 @@ impl Collectives {
             let ends = fabric.host_of(part.port).zip(fabric.host_of(other.port));
             match ends.and_then(|ends| Some((ends, fabric.links_to(ends, dlid)?))) {
                 Some((ends, way)) => {
-                    same &= fabric.may_use(ends, part.tree);
+                    same &= fabric.may_use(ends, (part.tree, dlid));
                     links.extend(way);
                 }
                 None => same = false,

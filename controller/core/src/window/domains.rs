@@ -205,7 +205,8 @@ impl Domain {
                 }
             }
         }
-        let set = |&host: &HostId| Some((host, fabric.addressed(host)?));
+        // Slices are on tables of our own, where it does not matter who sends.
+        let set = |&host: &HostId| Some((host, fabric.addressed((host, host))?));
         let sets: Vec<(HostId, SetId)> = slice.hosts().iter().filter_map(set).collect();
         let addressed = sets
             .into_iter()
@@ -226,7 +227,7 @@ impl Domain {
         let (source, destination) = wanted.ends;
         let addressed = match &self.leaves {
             Some(_) => self.addressed.get(&destination).copied(),
-            None => fabric.addressed(destination),
+            None => fabric.addressed(wanted.ends),
         };
         let (from, to) = (self.leaf(fabric, source)?, self.leaf(fabric, destination)?);
         Some(Request {

@@ -67,7 +67,11 @@ pub(super) struct Fabric {
     /// `None` where there are no trees.
     shape: Option<Shape>,
     leaf_of_host: Vec<LeafId>,
+    /// The trees that each host has addresses on, by host; on tables that were found also by the switch that it is
+    /// sent from: see `sources`.
     addressed: Vec<SetId>,
+    /// Where the tables are another manager's: the place of each switch with hosts in `addressed`.
+    sources: Option<BTreeMap<NodeIndex, usize>>,
     /// Why nothing is granted between leaves, or at all.
     pub(super) closed: Option<Refusal>,
 }
@@ -89,6 +93,7 @@ impl Fabric {
             shape: None,
             leaf_of_host: Vec::new(),
             addressed: Vec::new(),
+            sources: None,
             closed: None,
             view,
         };
@@ -105,7 +110,9 @@ impl Fabric {
             [] => &[TreeId(0)],
             trees => trees,
         };
-        let everywhere = plan.is_rotated() || unmanaged.len() == routing.forest.len();
+        // Another manager leads base addresses along whatever tree it likes.
+        let everywhere = plan.is_rotated() || self.view.choices().is_some();
+        let everywhere = everywhere || unmanaged.len() == routing.forest.len();
         self.closed = match policy {
             Policy::Off => Some(Refusal::Off),
             Policy::Strict if everywhere => Some(Refusal::StrictImpossible),
@@ -116,14 +123,27 @@ impl Fabric {
         let Some((mut shape, leaf_of_host)) = packing_shape(self.view.topology(), routing) else {
             return;
         };
-        self.addressed = routing
-            .hosts
-            .iter()
-            .map(|(_, host)| {
-                let trees = routing.plan.trees(host.port);
-                shape.add_set(trees.filter(|&tree| self.view.dlid(host.port, tree).is_some()))
-            })
-            .collect();
+        (self.addressed, self.sources) = match self.view.choices() {
+            None => {
+                let set = |(_, host): (HostId, &Host)| {
+                    let trees = routing.plan.trees(host.port);
+                    shape.add_set(trees.filter(|&tree| self.view.dlid(host.port, tree).is_some()))
+                };
+                (routing.hosts.iter().map(set).collect(), None)
+            }
+            Some(choices) => {
+                let switches = routing.hosts.iter().map(|(_, host)| host.switch);
+                let switches: BTreeSet<NodeIndex> = switches.collect();
+                let pairs = switches
+                    .iter()
+                    .flat_map(|&from| routing.hosts.iter().map(move |(to, _)| (from, to)));
+                let set = |(from, to)| {
+                    shape.add_set(choices.from(from, to).iter().map(|&(tree, _)| tree))
+                };
+                let sets = pairs.map(set).collect();
+                (sets, Some(switches.into_iter().zip(0..).collect()))
+            }
+        };
         for (id, host) in routing.hosts.iter() {
             let leaf = leaf_of_host[id.index()];
             if policy == Policy::Strict {
@@ -153,8 +173,15 @@ impl Fabric {
     }
 
     /// Whether a grant between these hosts may use the tree.
-    pub(super) fn may_use(&self, ends: (HostId, HostId), tree: TreeId) -> bool {
+    pub(super) fn may_use(&self, ends: (HostId, HostId), (tree, dlid): (TreeId, Dlid)) -> bool {
         let switches = [ends.0, ends.1].map(|host| self.host(host).map(|host| host.switch));
+        // After a view with other trees another one may have the number that this one had.
+        if let (Some(choices), Some(from)) = (self.view.choices(), switches[0])
+            && switches[0] != switches[1]
+            && choices.dlid(from, ends.1, tree) != Some(dlid)
+        {
+            return false;
+        }
         let unusable = |switch: Option<NodeIndex>| {
             switch.is_none_or(|switch| self.unusable.contains(&(switch, tree)))
         };
@@ -174,9 +201,18 @@ impl Fabric {
         &self.leaf_of_host
     }
 
-    /// The trees that the host has addresses on.
-    pub(super) fn addressed(&self, host: HostId) -> Option<SetId> {
-        self.addressed.get(host.index()).copied()
+    /// The trees that the second host has addresses on, for what the first one sends.
+    pub(super) fn addressed(&self, ends: (HostId, HostId)) -> Option<SetId> {
+        let from = match &self.sources {
+            None => 0,
+            Some(sources) => *sources.get(&self.host(ends.0)?.switch)?,
+        };
+        self.addressed.get(from * self.hosts() + ends.1.index()).copied()
+    }
+
+    /// Whether the tables are another manager's.
+    pub(super) fn is_found(&self) -> bool {
+        self.view.choices().is_some()
     }
 
     pub(super) fn hosts(&self) -> usize {
@@ -226,7 +262,10 @@ impl Fabric {
             let own = self.view.dlid(destination, WITHIN_LEAF);
             (WITHIN_LEAF, own.or_else(|| self.view.addresses().base(destination).map(Dlid)))
         } else {
-            (tree, self.view.dlid(destination, tree))
+            let from = self.host(ends.0).ok_or(Refusal::UnknownSource)?.switch;
+            let own = || self.view.dlid(destination, tree);
+            let found = self.view.choices().map(|choices| choices.dlid(from, ends.1, tree));
+            (tree, found.unwrap_or_else(own))
         };
         let dlid = dlid.ok_or(Refusal::NotAddressed)?;
         let hops = self.walk(ends, dlid.0).ok_or(Refusal::NoRoute)?;

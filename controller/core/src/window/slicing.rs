@@ -153,6 +153,10 @@ impl Slicing {
             self.present = None;
             return;
         };
+        if fabric.is_found() {
+            self.present = Some(Err(Unsuitable::Found));
+            return;
+        }
         let slices = match Slices::new(shape, fabric.leaves(), Limits::default()) {
             Ok(slices) => slices,
             Err(unsuitable) => {

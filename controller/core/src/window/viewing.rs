@@ -83,7 +83,7 @@ impl Core {
             return Some(Vec::new());
         };
         let links = self.fabric.links_to(ends, way.dlid).unwrap_or_default();
-        let same = links == claim.links && self.fabric.may_use(ends, way.tree);
+        let same = links == claim.links && self.fabric.may_use(ends, (way.tree, way.dlid));
         (!same).then_some(links)
     }
 

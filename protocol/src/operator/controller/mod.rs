@@ -86,6 +86,9 @@ pub struct Status {
     pub view: Option<u64>,
     /// Why the fabric has no trees to grant.
     pub not_clos: Option<String>,
+    /// Whether the tables are those of another manager than ours, which changes them as it likes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub found_tables: bool,
     /// What was counted, by name.
     pub counters: BTreeMap<String, u64>,
     /// Windows that were missed, by cause.
@@ -326,6 +329,9 @@ pub struct Path {
     pub collective: Option<String>,
     /// The switches on the way, and the port out of each.
     pub hops: Vec<Hop>,
+    /// Whether the tables are those of another manager than ours, which changes them as it likes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub found_tables: bool,
 }
 
 /// A step of a way.
@@ -394,6 +400,14 @@ pub struct Owners {
     pub to: Option<String>,
     /// The grants that own the link; empty where it is free.
     pub owners: Vec<Grant>,
+    /// Whether the tables are those of another manager than ours, which changes them as it likes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub found_tables: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+const fn is_false(is: &bool) -> bool {
+    !*is
 }
 
 /// Messages of a host's agent to another one.

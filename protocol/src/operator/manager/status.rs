@@ -71,11 +71,14 @@ pub enum State {
     Standby,
     /// It manages the subnet.
     Master,
+    /// Another one keeps the subnet, and this one only reads it.
+    ReadOnly,
 }
 
 impl State {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::NotActive, Self::Discovering, Self::Standby, Self::Master];
+    pub const ALL: [Self; 5] =
+        [Self::NotActive, Self::Discovering, Self::Standby, Self::Master, Self::ReadOnly];
 
     /// As in JSON.
     pub const fn name(self) -> &'static str {
@@ -84,6 +87,7 @@ impl State {
             Self::Discovering => "discovering",
             Self::Standby => "standby",
             Self::Master => "master",
+            Self::ReadOnly => "readonly",
         }
     }
 }

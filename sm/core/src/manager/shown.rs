@@ -18,8 +18,13 @@ use crate::view::FabricView;
 
 impl Manager {
     /// What the sweep core counted.
-    pub const fn metrics(&self) -> &Metrics {
-        self.sweep.metrics()
+    pub fn metrics(&self) -> &Metrics {
+        self.reader.as_ref().map_or_else(|| self.sweep.metrics(), |reader| reader.metrics())
+    }
+
+    /// Whether another manager keeps the subnet, and this one only reads it.
+    pub const fn is_read_only(&self) -> bool {
+        self.reader.is_some()
     }
 
     /// What administration counted.
@@ -30,7 +35,10 @@ impl Manager {
     /// Whether the fabric is as it was meant to be, for all that is known, even if groups are under way,
     /// or tables of lanes that hosts asked for.
     pub fn has_swept(&self) -> bool {
-        self.sweep.has_swept()
+        match &self.reader {
+            Some(reader) => reader.is_idle() && reader.view().is_some(),
+            None => self.sweep.has_swept(),
+        }
     }
 
     /// How tables are to be made.
@@ -88,8 +96,8 @@ impl Manager {
     }
 
     /// The last view published.
-    pub const fn view(&self) -> Option<&Arc<FabricView>> {
-        self.sweep.view()
+    pub fn view(&self) -> Option<&Arc<FabricView>> {
+        self.reader.as_ref().map_or_else(|| self.sweep.view(), |reader| reader.view())
     }
 
     /// Whether this manager is master, or what else.
@@ -135,6 +143,9 @@ impl Manager {
 
     /// Whether nothing is being asked, computed or written.
     pub fn is_idle(&self) -> bool {
+        if let Some(reader) = &self.reader {
+            return reader.is_idle();
+        }
         let administration = &self.administration;
         self.sweep.is_idle()
             && self.outputs.is_empty()
@@ -144,6 +155,6 @@ impl Manager {
 
     /// SMPs in flight.
     pub fn in_flight(&self) -> usize {
-        self.sweep.in_flight()
+        self.reader.as_ref().map_or_else(|| self.sweep.in_flight(), |reader| reader.in_flight())
     }
 }

@@ -13,6 +13,17 @@ const FEWEST_PORTS: usize = 16;
 const SWEEPS: usize = 32;
 
 impl Survey {
+    /// Looks at one end of every cable between switches.
+    pub(crate) fn look_at_trunks(&mut self, graph: &Graph) {
+        for (id, node) in graph.managed().filter(|(_, node)| node.is_switch()) {
+            let is_first =
+                |num, other: PortId| (id, num) <= other && graph.node(other.0).is_switch();
+            let ends = node.external().filter_map(|(num, port)| Some((num, port.link?.to)));
+            let ends = ends.filter(|&(num, other)| is_first(num, other));
+            self.queue.extend(ends.map(|(num, _)| Query::ReadPort(id, num)));
+        }
+    }
+
     /// One block of every table, and some of the ports that have addresses, each time the next.
     pub(crate) fn sample(&mut self, graph: &Graph, turn: u64) {
         let mut ends: Vec<PortId> = Vec::new();

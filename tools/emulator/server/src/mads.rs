@@ -62,6 +62,19 @@ struct Waiting {
     at: Time,
 }
 
+/// A client, and what it did.
+pub(crate) struct Attached {
+    /// The client's own number.
+    pub(crate) process: u32,
+    pub(crate) port: PortIndex,
+    /// Whether it manages the subnet.
+    pub(crate) manager: bool,
+    /// MADs that it sent.
+    pub(crate) sent: u64,
+    /// Of those, the ones that write.
+    pub(crate) sets: u64,
+}
+
 /// All clients at a port.
 struct Sitting {
     client: ClientId,
@@ -174,6 +187,10 @@ impl Mads {
         segmented(&mut mad, frame.length);
         let header = mad.header();
         let method = header.method();
+        if let Some(slot) = self.slots.get_mut(&slot) {
+            slot.sent += 1;
+            slot.sets += u64::from(method == Method::Set);
+        }
         if !method.is_response() {
             let id = header.transaction_id().0;
             let id = TransactionId(id & !(0xFFFF << SLOT_SHIFT) | u64::from(slot) << SLOT_SHIFT);
@@ -312,8 +329,14 @@ impl Mads {
         }
     }
 
-    /// The attached clients: the client's own number, its port, whether it manages the subnet.
-    pub(crate) fn clients(&self) -> impl Iterator<Item = (u32, PortIndex, bool)> + '_ {
-        self.slots.values().map(|slot| (slot.id, slot.port, slot.manager))
+    /// The attached clients.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = Attached> + '_ {
+        self.slots.values().map(|slot| Attached {
+            process: slot.id,
+            port: slot.port,
+            manager: slot.manager,
+            sent: slot.sent,
+            sets: slot.sets,
+        })
     }
 }

@@ -20,7 +20,7 @@ use tracing::info;
 use crate::agents::Agents;
 use crate::error::ServerError;
 use crate::held::held;
-use crate::mads::Mads;
+use crate::mads::{Attached, Mads};
 
 /// How a fabric is served.
 #[derive(Clone, Debug)]
@@ -170,8 +170,11 @@ impl Server {
         let clients: Vec<Value> = self
             .mads
             .clients()
-            .map(|(id, port, manager)| {
-                json!({ "process": id, "port": topology.port_name(port), "manager": manager })
+            .map(|Attached { process, port, manager, sent, sets }| {
+                let port = topology.port_name(port);
+                json!({
+                    "process": process, "port": port, "manager": manager, "sent": sent, "sets": sets,
+                })
             })
             .collect();
         let (stats, mads) = (self.emulator.stats(), &self.mads.counts);

@@ -118,11 +118,30 @@ pub(crate) struct Up {
     /// Members of etcd that this run starts; 0: a controller has its state in a file
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) etcd: u8,
+    /// Who keeps the subnet: snin-sm, or opensm, beside which snin-sm only reads and the controller grants on the
+    /// tables that OpenSM wrote
+    #[arg(long, value_enum, default_value_t = Keeper::Snin, value_name = "WHO")]
+    pub(crate) manager: Keeper,
+    /// 2^N addresses a port; by default the least that gives each tree its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub(crate) lmc: Option<u8>,
+    /// How OpenSM routes, such as updn or ftree; by default as it does by itself (minhop)
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) routing_engine: Option<String>,
     /// Processes that the agents are spread over; by default one a host up to 16, then one for 108
     #[arg(long, value_name = "N")]
     pub(crate) agent_processes: Option<usize>,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+/// Who keeps the subnet of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Keeper {
+    #[value(name = "snin-sm")]
+    Snin,
+    #[value(name = "opensm")]
+    OpenSm,
 }
 
 /// What carries the sessions between daemons.

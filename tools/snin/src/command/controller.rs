@@ -178,6 +178,9 @@ pub(crate) fn path<W: Write>(asked: &PathOf, out: &mut Output<W>) -> Result<Verd
     Ok(Verdict::Well)
 }
 
+/// Said of ways that another manager may change at any time.
+const FOUND: &str = " (tables of another manager)";
+
 fn way(path: &Path) -> String {
     let hops = path.hops.iter().map(|hop| format!("{}/{}", hop.switch, hop.port));
     let hops = hops.collect::<Vec<_>>().join(", ");
@@ -188,7 +191,8 @@ fn way(path: &Path) -> String {
         (Some(grant), _) => format!("granted along tree {}", grant.tree),
     };
     let (from, to) = (name(&path.from), name(&path.to));
-    format!("{from} to {to}: DLID {}, out of {hops}; {by}", path.dlid)
+    let whose = if path.found_tables { FOUND } else { "" };
+    format!("{from} to {to}: DLID {}, out of {hops}; {by}{whose}", path.dlid)
 }
 
 /// Whose a directed link is.
@@ -198,14 +202,15 @@ pub(crate) fn owner<W: Write>(asked: &OwnerOf, out: &mut Output<W>) -> Result<Ve
 }
 
 fn owners<W: Write>(answer: &Owners, out: &mut Output<W>) -> Result<(), Failure> {
-    let Owners { link, to, owners } = answer;
+    let Owners { link, to, owners, found_tables } = answer;
+    let whose = if *found_tables { FOUND } else { "" };
     let to = to.as_deref().unwrap_or("null");
     if owners.is_empty() {
-        out.line(format!("{link} to {to}: nobody's"))?;
+        out.line(format!("{link} to {to}: nobody's{whose}"))?;
     }
     owners.iter().try_for_each(|owner| {
         let Grant { from, to: peer, tree, .. } = owner;
-        out.line(format!("{link} to {to}: {from} to {peer}, tree {tree}"))
+        out.line(format!("{link} to {to}: {from} to {peer}, tree {tree}{whose}"))
     })
 }
 
@@ -226,6 +231,9 @@ fn status<W: Write>(answer: &Status, out: &mut Output<W>) -> Result<(), Failure>
     }
     if let Some(why) = &answer.not_clos {
         out.line(format!("no Clos, so nothing is granted between leaves: {why}"))?;
+    }
+    if answer.found_tables {
+        out.line("tables of another manager: grants follow them; there are no slices")?;
     }
     if let Some(Missed { missed, late_us, because }) = &answer.last_missed {
         let by = answer.missed_by.iter().map(|(cause, count)| format!("{cause} {count}"));

@@ -164,7 +164,8 @@ pub(crate) fn manage(
     });
     let manager = Manager::new(config, saved, said).unwrap();
     let choice = Choice::Ibsim { name: emulation.name().to_owned(), host: None };
-    let port = open(&choice, Options { timeout: Time::millis(100), keys: &[] }).unwrap();
+    let port =
+        open(&choice, Options { timeout: Time::millis(100), keys: &[], asks_only: false }).unwrap();
     let outlets = Outlets::open(&settings, None, log).unwrap();
     let storage = Storage::new(memory, kept);
     let daemon = Daemon::new(clock, manager, storage, vec![port], outlets).unwrap();

@@ -25,6 +25,9 @@ pub(super) struct Slot {
     pub(super) manager: bool,
     /// Requests that may be answered yet.
     pub(super) waits: usize,
+    /// MADs that it sent, and those of them that write.
+    pub(super) sent: u64,
+    pub(super) sets: u64,
     /// By queue pair, as adapters have it: what comes for the second takes no room of the first's, and is later.
     owed: [VecDeque<[u8; FRAME]>; 2],
     gone: bool,
@@ -39,7 +42,7 @@ impl Slot {
         manager: bool,
     ) -> Self {
         let owed = [VecDeque::new(), VecDeque::new()];
-        Self { socket, peer, id, port, manager, waits: 0, owed, gone: false }
+        Self { socket, peer, id, port, manager, waits: 0, sent: 0, sets: 0, owed, gone: false }
     }
 
     pub(super) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {

@@ -180,6 +180,11 @@ impl Children {
         }
     }
 
+    /// Whether one of this name runs.
+    pub(super) fn runs(&self, name: &str) -> bool {
+        self.running.iter().any(|(running, _)| running == name)
+    }
+
     /// Kills one, as `kill -9` does.
     pub(super) fn kill(&mut self, name: &str) -> bool {
         let Some(place) = self.running.iter().position(|(running, _)| running == name) else {

@@ -24,6 +24,7 @@ use super::children::Children;
 use super::collective;
 use super::controllers::{Controllers, Failover, Lost};
 use super::folder::Folder;
+use super::kept::{Change, Changed};
 use super::script::{Act, Script};
 use crate::failure::Failure;
 use crate::output::{Output, Progress};
@@ -65,6 +66,8 @@ pub(super) struct Driven {
     pub(super) failovers: Vec<Failover>,
     /// Switches whose phase-out or phase-in did not come to its end.
     pub(super) unphased: u32,
+    /// Beside a manager that stays: what it did about each fault.
+    pub(super) changes: Vec<Changed>,
     #[serde(skip)]
     phases: Vec<Phase>,
 }
@@ -299,9 +302,13 @@ fn strike(
             driven.events.push(format!("window {window}: {names} continued, and stands by"));
         }
         Act::Fault(text) => {
+            let kept = Change::before(children)?;
             let said = children.ask("emulator.sock", &json!({ "command": "fault", "fault": text }));
             said.map_err(|why| UpError::Script(format!("{text}: {why}")))?;
             driven.events.push(format!("window {window}: {text}"));
+            if let Some(kept) = kept {
+                driven.events.extend(kept.follow(children, &mut driven.changes)?);
+            }
         }
         Act::PhaseOut(switch) => phase(switch, true, window, children, driven)?,
         Act::PhaseIn(switch) => phase(switch, false, window, children, driven)?,

@@ -7,7 +7,7 @@ use snin_fabric::{Guid, Topology, ibnet};
 
 use super::members::Members;
 use super::sessions::Sessions;
-use super::{controllers, environment};
+use super::{controllers, environment, kept};
 use crate::cli;
 use crate::failure::Failure;
 
@@ -28,6 +28,8 @@ pub(super) struct Folder {
     latency_us: u64,
     sessions: Sessions,
     members: Members,
+    /// Further lines of the manager's settings.
+    manager: String,
 }
 
 impl Folder {
@@ -59,6 +61,7 @@ impl Folder {
             latency_us: args.latency.nanos() / 1000,
             sessions,
             members,
+            manager: kept::settings(args),
             path,
         })
     }
@@ -96,11 +99,12 @@ impl Folder {
         let sessions = &self.sessions;
         let sm = format!(
             "state_dir = {}\ncontrol_socket = {}\nsession_listen = [{}]\nevents_file = {}\nsweep_interval = 1\n\
-             consent = \"static\"\n{}",
+             consent = \"static\"\n{}{}",
             path("sm"),
             path("sm.sock"),
             toml_text(&sessions.manager),
             path("sm.events"),
+            self.manager,
             sessions.certificate("manager-sm"),
         );
         self.put("sm.toml", &sm)?;

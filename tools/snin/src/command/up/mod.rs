@@ -7,6 +7,7 @@ mod controllers;
 mod drive;
 mod environment;
 mod folder;
+mod kept;
 mod members;
 mod script;
 mod sessions;
@@ -52,6 +53,12 @@ pub(crate) enum UpError {
     /// Several controllers without a store that they share.
     #[error("--controllers {0} share their state: add --etcd 3")]
     NoStore(u8),
+    /// What another manager than ours does not do.
+    #[error("{0}: only snin-sm does that, and here opensm is the manager")]
+    NotKept(&'static str),
+    /// The manager that stays.
+    #[error("{0} is not on the search path: it is in Debian's package {1}")]
+    NoKeeper(&'static str, &'static str),
     /// The store of several controllers.
     #[error("etcd is not on the search path: it is in Debian's package etcd-server")]
     NoEtcd,
@@ -112,6 +119,10 @@ struct Document {
     owners: Value,
     messages: Value,
     controller: Value,
+    /// Who keeps the subnet.
+    manager: &'static str,
+    /// What each client of the fabric sent, and how much of it wrote.
+    clients: Value,
 }
 
 /// Starts everything, follows the script or waits for a signal, and ends everything.
@@ -136,6 +147,9 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
         }
         None => None,
     };
+    if args.manager == cli::Keeper::OpenSm && script.as_ref().is_some_and(Script::has_phases) {
+        return Err(UpError::NotKept("phase-out and phase-in").into());
+    }
     let ports: Vec<Guid> = topology
         .nodes()
         .filter(|&node| !topology.is_switch(node))
@@ -149,7 +163,7 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     let mut children = Children::new(signals, folder.path().to_owned());
     let begin = Instant::now();
     let mut controllers = Controllers::new(args.controllers.into());
-    let up = bring_up(args, &folder, &mut children, &controllers, ports.len());
+    let up = bring_up(args, (&folder, &topology), &mut children, &controllers, ports.len());
     let ended = up.and_then(|()| {
         let up = begin.elapsed();
         if let Some(script) = &script {
@@ -203,7 +217,9 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     };
     let (up, driven) = outcome;
     let clashes = owners["clashes"].as_u64();
-    let healthy = clashes == Some(0) && owners["unjudged"] == 0 && driven.is_complete();
+    // A manager that stays rewrites tables under whoever sends: that is counted by itself.
+    let meanwhile: u64 = driven.changes.iter().map(|change| change.clashes).sum();
+    let healthy = clashes == Some(meanwhile) && owners["unjudged"] == 0 && driven.is_complete();
     folder.leave(healthy);
     let document = Document {
         schema_version: SCHEMA_VERSION,
@@ -220,6 +236,8 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
         owners,
         messages: status["messages"].clone(),
         controller,
+        manager: kept::name(args.manager),
+        clients: status["clients"].clone(),
     };
     out.report(json, &document, |out| describe(&document, out))?;
     Ok(if healthy { Verdict::Well } else { Verdict::Unwell })
@@ -235,7 +253,7 @@ fn host_name(topology: &Topology, port: Option<&Guid>) -> String {
 /// One after the other, each when the one before is ready.
 fn bring_up(
     args: &cli::Up,
-    folder: &Folder,
+    (folder, topology): (&Folder, &Topology),
     children: &mut Children,
     controllers: &Controllers,
     hosts: usize,
@@ -250,6 +268,10 @@ fn bring_up(
     children.start("emulator", "snin", emulator)?;
     let status = json!({ "command": "status" });
     children.wait("emulator", |children| children.ask("emulator.sock", &status).map(drop))?;
+    if args.manager == cli::Keeper::OpenSm {
+        progress.step("starting OpenSM");
+        kept::start(args, folder, topology, children)?;
+    }
     progress.step("starting the subnet manager");
     let mut manager = children.command("snin-sm")?;
     manager.arg("--config").arg(path("sm.toml")).args(["--ibsim", folder.fabric()]);
@@ -312,7 +334,20 @@ fn describe<W: Write>(said: &Document, out: &mut Output<W>) -> Result<(), Failur
         "{} messages delivered of {} posted; {} times that a directed link was somebody's, {} handovers",
         messages["delivered"], messages["posted"], owners["spans"], owners["handovers"]
     ))?;
+    if said.manager == kept::OPENSM {
+        let clients = said.clients.as_array().into_iter().flatten();
+        for client in clients.filter(|client| client["manager"] == false) {
+            out.line(format_args!(
+                "snin-sm sent {} MADs, of which {} wrote; OpenSM keeps the subnet",
+                client["sent"], client["sets"]
+            ))?;
+        }
+    }
     out.line(format_args!("{} directed links with two owners", owners["clashes"]))?;
+    let meanwhile: u64 = driven.changes.iter().map(|change| change.clashes).sum();
+    if meanwhile > 0 {
+        out.line(format_args!("{meanwhile} of those while OpenSM changed tables"))?;
+    }
     for clash in owners["named"].as_array().into_iter().flatten() {
         out.line(format_args!("two owners: {}", clash.as_str().unwrap_or_default()))?;
     }

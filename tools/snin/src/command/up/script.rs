@@ -99,6 +99,12 @@ pub(super) struct Script {
 }
 
 impl Script {
+    /// Whether a switch is phased out or in, which the subnet's manager does.
+    pub(super) fn has_phases(&self) -> bool {
+        let is_phase = |act: &Act| matches!(act, Act::PhaseOut(_) | Act::PhaseIn(_));
+        self.acts.iter().any(|(_, act)| is_phase(act))
+    }
+
     /// Reads it; an error names file and line. `controllers`: how many there are.
     pub(super) fn parse(
         name: &str,
