@@ -19,8 +19,8 @@ pub trait View: Debug + Send + Sync {
     fn routing(&self) -> &Routing;
     /// The addresses of all ports.
     fn addresses(&self) -> &Addresses;
-    /// The address of a host port along a tree, if it has one. Of tables that were found no address leads along one
-    /// tree from everywhere: [`Self::choices`] says it then.
+    /// The address of a host port along a tree, if it has one. Of tables that were found no address leads
+    /// along one tree from everywhere: [`Self::choices`] says it then.
     fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid>;
     /// What must not be granted.
     fn unusable(&self) -> &BTreeSet<Pair>;

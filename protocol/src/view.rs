@@ -1,11 +1,11 @@
 //! Messages between a subnet manager and a controller.
 //!
 //! A view is said in parts: [`ViewBegin`], then [`ViewPart`]s in order. Their bytes together are two texts: the
-//! fabric as ibnetdiscover prints it, and the addresses as OpenSM's guid2lid has them. Tables that follow from these are
-//! not sent: both ends compute them, and the hash says whether they came out the same. Other tables - routes in lanes,
-//! the administrator's own, those that another manager keeps - are a third text. Afterwards only what changes is said:
-//! [`ViewChange`] with all unusable pairs, before tables are repaired. The controller answers
-//! [`ToManager::Clear`] when nothing is sent along them any more.
+//! fabric as ibnetdiscover prints it, and the addresses as OpenSM's guid2lid has them. Tables that follow from
+//! these are not sent: both ends compute them, and the hash says whether they came out the same. Other tables -
+//! routes in lanes, the administrator's own, those that another manager keeps - are a third text. Afterwards
+//! only what changes is said: [`ViewChange`] with all unusable pairs, before tables are repaired. The
+//! controller answers [`ToManager::Clear`] when nothing is sent along them any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -16,6 +16,7 @@ use snin_fabric::{
 };
 use snin_protocol::message::{
     AgentMessage, Ask, Change, Confirm, ControllerMessage, FromAgent, Grant, Hello, Request,
+    UnusablePair, ViewChange,
 };
 use snin_protocol::view::{Assembly, FromManager, ViewError, frames};
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
@@ -187,17 +188,39 @@ fn grants_follow_tables_that_lead_otherwise_from_every_leaf() {
     assert_eq!(held.len(), ports.len(), "each pair has every tree");
     assert_apart(&before, &held, a_leaf);
 
-    // The second leaf's routes move: what went there is given anew, and the rest stays.
-    let after = Read::shifted(recipe, 2, |leaf| leaf + usize::from(leaf == 1));
+    // While they change nothing is granted, and nothing is refused.
+    let switches: BTreeSet<NodeIndex> =
+        before.routing.hosts.iter().map(|(_, host)| host.switch).collect();
+    let name = |&switch: &NodeIndex| before.topology.node(switch).guid;
+    let unusable = switches.iter().flat_map(|switch| {
+        (0..4).map(|tree| UnusablePair { switch: name(switch), tree: TreeId(tree) })
+    });
+    let pause = ViewChange { version: 2, unusable: unusable.collect() };
+    let now = core.next_deadline().unwrap();
+    core.handle(Event::Unusable(pause), now);
+    assert_eq!(run(&mut core, 12), BTreeMap::new());
+    let cut_short = core.metrics().cut_short;
+    assert_eq!(cut_short, ports.len() as u64, "all were stopped");
+
+    // The second leaf's routes have moved.
+    let after = Read::shifted(recipe, 3, |leaf| leaf + usize::from(leaf == 1));
     let now = core.next_deadline().unwrap();
     core.handle(Event::View(after.told().unwrap()), now);
     let later = run(&mut core, 12);
     assert_eq!(later.len(), ports.len());
     assert_apart(&after, &later, a_leaf);
-    assert!(core.metrics().cut_short >= 4, "{:?}", core.metrics());
-    let of_second = a_leaf..2 * a_leaf;
-    for (place, port) in ports.iter().enumerate().filter(|(place, _)| !of_second.contains(place)) {
-        assert_eq!(later[port].dlid, held[port].dlid, "host {place} had to move");
+
+    // The third leaf's routes move without a pause: what went there is given anew, and the rest stays.
+    let last = Read::shifted(recipe, 4, |leaf| leaf + usize::from(leaf == 1 || leaf == 2));
+    let now = core.next_deadline().unwrap();
+    core.handle(Event::View(last.told().unwrap()), now);
+    let latest = run(&mut core, 12);
+    assert_eq!(latest.len(), ports.len());
+    assert_apart(&last, &latest, a_leaf);
+    assert_eq!(core.metrics().cut_short - cut_short, a_leaf as u64);
+    let of_third = 2 * a_leaf..3 * a_leaf;
+    for (place, port) in ports.iter().enumerate().filter(|(place, _)| !of_third.contains(place)) {
+        assert_eq!(latest[port].dlid, later[port].dlid, "host {place} had to move");
     }
 }
 

@@ -83,8 +83,8 @@ impl Read {
             && self.own == other.own
     }
 
-    /// Whether every route that both know is the same one: switches and the cables between them are the same, and so
-    /// is every entry for an address that both have. Hosts may have come or gone.
+    /// Whether every route that both know is the same one: switches and the cables between them are the same, and
+    /// so is every entry for an address that both have. Hosts may have come or gone.
     pub(crate) fn moves_nothing(&self, other: &Self) -> bool {
         let [ours, theirs] = [self, other].map(|read| &read.discovered.topology);
         let trunks = |topology: &Topology| {

@@ -1,5 +1,6 @@
-//! Beside a manager that stays: OpenSM keeps an emulated subnet, snin-sm reads it, the controller grants on its tables.
-//! Routes are walked here, on what infiniband-diags read back, by code that shares nothing with what granted them.
+//! Beside a manager that stays: OpenSM keeps an emulated subnet, snin-sm reads it, the controller grants on its
+//! tables. Routes are walked here, on what infiniband-diags read back, by code that shares nothing with what
+//! granted them.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 mod daemons;

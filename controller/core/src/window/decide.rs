@@ -234,7 +234,8 @@ impl Core {
             if let Some(connection) = self.connections.get_mut(slot) {
                 // Without slices it might have had one.
                 let set_aside = domain.is_none() && !self.slicing.is_empty();
-                connection.verdict = Some(if set_aside {
+                let waits = set_aside || self.fabric.is_paused();
+                connection.verdict = Some(if waits {
                     Verdict::Deferred(Wait::NoTreeFreed)
                 } else {
                     Verdict::Refused(why.into())

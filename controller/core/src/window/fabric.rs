@@ -210,6 +210,13 @@ impl Fabric {
         self.addressed.get(from * self.hosts() + ends.1.index()).copied()
     }
 
+    /// Whether another manager's tables are about to change: no pair of a switch and a tree is usable until they
+    /// are read.
+    pub(super) fn is_paused(&self) -> bool {
+        let Some(sources) = self.sources.as_ref() else { return false };
+        self.unusable.len() >= sources.len() * self.view.routing().forest.len()
+    }
+
     /// Whether the tables are another manager's.
     pub(super) fn is_found(&self) -> bool {
         self.view.choices().is_some()

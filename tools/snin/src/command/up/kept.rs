@@ -86,8 +86,8 @@ pub(super) fn start(
     command.arg("--log_file").arg(path("osm.log")).args(["--erase_log_file", "-D", "0x03"]);
     command.env("IBSIM_SOCKNAME", folder.fabric()).env_remove("LD_PRELOAD");
     command.env("OSM_CACHE_DIR", folder.path()).env("OSM_TMP_DIR", folder.path());
-    let hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
-    if let Some(last) = hosts.last() {
+    let mut hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
+    if let Some(last) = hosts.next_back() {
         command.env("SIM_HOST", &*topology.node(last).name);
     }
     children.start(OPENSM, OPENSM, command)?;
@@ -165,8 +165,8 @@ impl Change {
         changes.push(Changed { noticed_ms: noticed.map(ms), settled_ms: ms(settled), clashes });
         Ok(noticed.map(|noticed| {
             format!(
-                "  the change was seen after {:.0} ms and all paused; OpenSM's new tables were read twice alike after \
-                 {:.0} ms; until then links had two owners {clashes} times",
+                "  the change was seen after {:.0} ms and all paused; OpenSM's new tables were read twice alike \
+                 after {:.0} ms; until then links had two owners {clashes} times",
                 ms(noticed),
                 ms(settled)
             )
