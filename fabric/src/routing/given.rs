@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::balanced::Ends;
+use super::former::former_switches;
 use super::lanes::{Assignment, Lanes, walk};
 use super::layered::bases;
-use super::mended::former_switches;
 use super::shortest::Shortest;
 use super::spread::{Laned, MOST_ROUTES, Spread};
 use super::{Engine, Former, Ranks, Routing};
@@ -24,8 +24,8 @@ pub struct GivenTables {
 impl Routing {
     /// Replaces routes to these addresses by those of the administrator's tables, for each address that these lead
     /// to its port from every switch with hosts. Where `most` lanes do not keep the routes from closing credit
-    /// loops, or `given` is the reason why there are no tables, the routes stay as they are. Pairs of switches keep the lanes
-    /// that they had before a change, where those hold their routes.
+    /// loops, or `given` is the reason why there are no tables, the routes stay as they are. Pairs of switches
+    /// keep the lanes that they had before a change, where those hold their routes.
     pub fn adopt(
         &mut self,
         topology: &Topology,

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::Ranks;
 use super::engine::Former;
-use super::mended::former_switches;
+use super::former::former_switches;
 use crate::hosts::Hosts;
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
 

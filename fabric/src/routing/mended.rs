@@ -7,13 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::balanced::{Ends, NextHops};
+use super::balanced::Ends;
 use super::engine::Former;
+use super::former::{Known, Near};
 use super::lanes::{Assignment, Lanes, Wait};
 use super::shortest::Shortest;
 use super::{AddressPlan, Ranks};
 use crate::hosts::Hosts;
-use crate::{ForwardingTable, Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
+use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
 
 /// Other routes that are tried so that a lane holds one.
 const MOST_TRIES: usize = 200;
@@ -44,7 +45,7 @@ pub(super) struct Mended<'a> {
 pub(super) fn mend<'a>(mut torn: Torn<'a>, tables: Vec<ForwardingTable>) -> Option<Mended<'a>> {
     let mut shortest = std::mem::replace(&mut torn.shortest, Shortest::Any);
     let mut mending = Mending::new(&torn, tables);
-    let known = Known::new(&torn);
+    let known = Known::new(torn.topology, torn.plan, torn.former);
     for &Ends { switch: to, lids } in torn.ends {
         lids.iter().for_each(|&lid| mending.keep(&known, (to, lid)));
     }
@@ -69,64 +70,6 @@ pub(super) fn mend<'a>(mut torn: Torn<'a>, tables: Vec<ForwardingTable>) -> Opti
     }
     let load = mending.loads.iter().copied().max().unwrap_or(0);
     Some(Mended { tables: mending.tables, assignment: mending.assignment, load })
-}
-
-/// The tables as they were, found by the names of today.
-struct Known<'a> {
-    torn: &'a Torn<'a>,
-    /// By switch.
-    tables: Vec<Option<&'a ForwardingTable>>,
-    ports: BTreeMap<Guid, Lid>,
-}
-
-impl<'a> Known<'a> {
-    fn new(torn: &'a Torn<'a>) -> Self {
-        let Former { topology: before, addresses, routing } = torn.former;
-        let was = former_switches(torn.topology, before);
-        let table = |was: Option<NodeIndex>| was.map(|was| &routing.tables[was.index()]);
-        let ports = addresses.iter().map(|(port, base, _)| (before.port(port).guid, base));
-        Self { torn, tables: was.into_iter().map(table).collect(), ports: ports.collect() }
-    }
-
-    fn lid(&self, lid: Lid) -> Option<Lid> {
-        let (port, offset) = self.torn.plan.addresses().owner(lid)?;
-        let base = self.ports.get(&self.torn.topology.port(port).guid)?;
-        Some(Lid(base.0.checked_add(offset)?))
-    }
-
-    fn port(&self, at: NodeIndex, former: Option<Lid>) -> PortNum {
-        let known = self.tables[at.index()].zip(former);
-        known.map_or(PortNum::NONE, |(table, lid)| table.get(lid))
-    }
-}
-
-/// By switch: the same before.
-pub(super) fn former_switches(topology: &Topology, before: &Topology) -> Vec<Option<NodeIndex>> {
-    let switches: BTreeMap<Guid, NodeIndex> =
-        before.switches().map(|switch| (before.node(switch).guid, switch)).collect();
-    topology.switches().map(|it| switches.get(&topology.node(it).guid).copied()).collect()
-}
-
-/// The next hops to a switch that are wanted.
-struct Near {
-    /// The nearest switch first.
-    order: Vec<NodeIndex>,
-    ports: Vec<Vec<PortNum>>,
-}
-
-impl Near {
-    fn new(topology: &Topology, shortest: &mut Shortest, to: NodeIndex) -> Self {
-        let mut near = Self { order: Vec::new(), ports: vec![Vec::new(); topology.switch_count()] };
-        shortest.find(topology, to, &|_| true, &mut |switch, ports| {
-            near.order.push(switch);
-            near.ports[switch.index()].extend_from_slice(ports);
-        });
-        near
-    }
-
-    fn has(&self, at: NodeIndex, port: PortNum) -> bool {
-        self.ports[at.index()].contains(&port)
-    }
 }
 
 /// A port that may lead a switch to an address: the shortest way first, then what was, then what is wanted, then

@@ -9,6 +9,7 @@ mod address_plan;
 mod balanced;
 mod engine;
 mod forest;
+mod former;
 mod found;
 mod gaps;
 mod given;

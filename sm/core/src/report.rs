@@ -171,8 +171,8 @@ impl fmt::Display for Report {
             Self::Port(report) => report.fmt(f),
             Self::Relevelled { pairs, hosts } => write!(
                 f,
-                "{pairs} pairs of switches have another service level: programs on their {hosts} hosts have to ask \
-                 for their paths again, or be started anew"
+                "{pairs} pairs of switches have another service level: programs on their {hosts} hosts have to \
+                 ask for their paths again, or be started anew"
             ),
             Self::Trap { number, issuer, name } => {
                 write!(f, "trap {number} from {name}, LID {issuer}")

@@ -40,8 +40,8 @@ impl Sweep {
         ports.extend(hosts.map(|host| topology.port(host.port).guid));
     }
 
-    /// Tables are written. It is said who has another level, and hosts are told with the next writes: until now new
-    /// levels were for routes that were not there yet.
+    /// Tables are written. It is said who has another level, and hosts are told with the next writes: until now
+    /// new levels were for routes that were not there yet.
     pub(super) fn tell_levels(&mut self) {
         let Relevelled { pairs, ports, is_told } = &mut self.relevelled;
         let (pairs, ports) = (pairs.len(), std::mem::take(ports));

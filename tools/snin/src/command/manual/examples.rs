@@ -163,6 +163,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ),
     ("snin-emulator-fault", "snin emulator fault cut leaf3/20", "A cable is pulled."),
     ("snin-up", "snin up clos:4,4,2", "The whole of snin on an emulated fabric, as processes."),
+    (
+        "snin-up",
+        "snin up clos:8,4,4 --manager opensm",
+        "The same beside a real OpenSM, which keeps the subnet: snin-sm only reads.",
+    ),
     ("snin-controller", "snin controller status", "What a running controller grants."),
     ("snin-controller-status", "snin controller status", "What a running controller grants."),
     ("snin-controller-windows", "snin controller windows", "The last windows, as decided."),
