@@ -15,7 +15,7 @@ use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::tree::{CheckedTree, Stages, TreeReport, trees};
 use snin_fabric::check::walk::{LostRoute, walk};
 use snin_fabric::generate::Recipe;
-use snin_fabric::routing::{AddressPlan, Engine, Routing};
+use snin_fabric::routing::{AddressPlan, Engine, Routing, RoutingTree};
 use snin_fabric::{
     Addresses, ForwardingTable, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology, dump, ibnet,
 };
@@ -368,12 +368,17 @@ impl Trees {
     /// `None` where the fabric is no Clos.
     pub(crate) fn of(topology: &Topology, lmc: Option<Lmc>) -> Option<Self> {
         let routing = Routing::compute(topology, Engine::Trees, lmc).unwrap();
-        let stages = match routing.shape.as_ref().ok()?.stages() {
+        let clos = routing.shape.as_ref().ok()?;
+        let stages = match clos.stages() {
             2 => Stages::Two,
             _ => Stages::Three,
         };
         let trees = routing.forest.trees().iter();
-        let list = trees.map(|tree| CheckedTree::new(tree.root, tree.plane)).collect();
+        let checked = |tree: &RoutingTree| {
+            let below = Some(clos.below(tree.root, tree.plane));
+            CheckedTree { below, ..CheckedTree::new(tree.root, tree.plane) }
+        };
+        let list = trees.map(checked).collect();
         Some(Self { list, stages, routing })
     }
 

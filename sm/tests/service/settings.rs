@@ -12,7 +12,7 @@ use crate::daemon::SNIN_SM;
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, its
 /// memory where a variable says, a console in place of socket with its group, metrics and events,
 /// levels of its log as bits, and no mirror.
-const OURS_ALONE: [&str; 33] = [
+const OURS_ALONE: [&str; 35] = [
     "ca",
     "more_ports",
     "port",
@@ -43,6 +43,8 @@ const OURS_ALONE: [&str; 33] = [
     "expected_configuration",
     "sa_busy",
     "max_burst_smps",
+    "max_read_smps",
+    "read_only",
     "unmanaged_trees",
     "granted_sl",
     "unmanaged_share",
