@@ -48,10 +48,9 @@ pub(crate) fn distribute(
     let retired = (!order.retire.is_empty()).then(|| {
         let steps: Vec<StepId> =
             order.retire.iter().map(|write| schedule.add(step(write))).collect();
-        // Where a switch keeps old entries, new ones of others may close a circle in a lane: they wait until it
-        // answers, or is known to be gone.
-        let has_lanes = replacing.is_some();
-        let retired = schedule.add(if has_lanes { Step::Barrier } else { Step::Milestone });
+        // Where a switch keeps old entries, new ones of others may close a circle: they wait until it answers, or
+        // is known to be gone.
+        let retired = schedule.add(Step::Barrier);
         steps.into_iter().for_each(|step| schedule.wait(step, retired));
         retired
     });
