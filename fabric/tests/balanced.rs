@@ -2,6 +2,8 @@
 //! file's own, and so are loops.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
+#[path = "support/circles.rs"]
+mod circles;
 #[path = "support/walker.rs"]
 mod walker;
 
@@ -11,7 +13,8 @@ use snin_fabric::generate::{Recipe, cut_cables};
 use snin_fabric::routing::{Engine, Order, Routing, RoutingOptions};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex, Topology};
 
-use walker::{Waits, has_a_circle, walk};
+use circles::{Waits, has_a_circle};
+use walker::walk;
 
 fn routed(recipe: &str, lmc: u8) -> (Topology, Routing) {
     let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();

@@ -2,6 +2,8 @@
 //! the service level that they had, no lane has a circle of links that wait for each other.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
+#[path = "support/circles.rs"]
+mod circles;
 #[path = "support/mixes.rs"]
 mod mixes;
 #[path = "support/walker.rs"]
@@ -93,7 +95,7 @@ fn routed(topology: &Topology, engine: Engine, lanes: u8, former: Option<State<'
 
 /// What came of some changes.
 #[derive(Default, Debug)]
-struct Told {
+struct Tally {
     changes: usize,
     /// Too few lanes were left for shortest routes.
     up_down: usize,
@@ -147,7 +149,7 @@ impl Damaged {
 
 /// Some cables or switches go or come back, one change after the other. What is under way has no circle: by former
 /// and new levels where all pairs keep theirs, else by the new ones of those that do not.
-fn changes(recipe: &str, engine: Engine, most: u8, seed: u64, told: &mut Told) {
+fn changes(recipe: &str, engine: Engine, most: u8, seed: u64, tally: &mut Tally) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let whole = built(recipe);
     let routing = routed(&whole, engine, most, None);
@@ -159,22 +161,22 @@ fn changes(recipe: &str, engine: Engine, most: u8, seed: u64, told: &mut Told) {
         if !damaged.change(&mut random) {
             continue;
         }
-        told.changes += 1;
-        let name = format!("{recipe} by {engine}, seed {seed}, change {}", told.changes);
+        tally.changes += 1;
+        let name = format!("{recipe} by {engine}, seed {seed}, change {}", tally.changes);
         let before = State { topology: &former, routing: &damaged.routing };
         let mended = routed(&damaged.topology, engine, most, Some(before));
-        judge(&name, before, State { topology: &damaged.topology, routing: &mended }, told);
+        judge(&name, before, State { topology: &damaged.topology, routing: &mended }, tally);
         let lanes = mended.lanes.as_ref().unwrap();
         assert!(lanes.count() <= most, "{name}: {} lanes", lanes.count());
         if mended.engine != engine {
-            told.up_down += 1;
+            tally.up_down += 1;
             return;
         }
         damaged.routing = mended;
     }
 }
 
-fn judge(name: &str, before: State<'_>, after: State<'_>, told: &mut Told) {
+fn judge(name: &str, before: State<'_>, after: State<'_>, tally: &mut Tally) {
     let State { topology, routing } = after;
     let addresses = routing.plan.addresses();
     for (_, to) in routing.hosts.iter() {
@@ -192,16 +194,16 @@ fn judge(name: &str, before: State<'_>, after: State<'_>, told: &mut Told) {
     let of = |lid| replacing.get(&lid).copied().unwrap_or(Replacing::Anyhow);
     let circles = change.circles(of, change.relevelled() == 0);
     assert!(circles.iter().all(Vec::is_empty), "{name}: lanes {circles:?} have circles");
-    told.entangled += usize::from(change.circles(|_| Replacing::Anyhow, true) != [vec![], vec![]]);
+    tally.entangled += usize::from(change.circles(|_| Replacing::Anyhow, true) != [vec![], vec![]]);
     let count = |what| replacing.values().filter(|&&it| it == what).count();
-    told.anyhow += count(Replacing::Anyhow);
-    told.downstream_first += count(Replacing::DownstreamFirst);
-    told.dropped_first += count(Replacing::DroppedFirst);
-    told.relevelled += change.relevelled();
-    told.moved += change.moved();
+    tally.anyhow += count(Replacing::Anyhow);
+    tally.downstream_first += count(Replacing::DownstreamFirst);
+    tally.dropped_first += count(Replacing::DroppedFirst);
+    tally.relevelled += change.relevelled();
+    tally.moved += change.moved();
     let switches = topology.switch_count();
-    told.pairs += switches * (switches - 1) / 2;
-    told.entries += switches * routing.hosts.len();
+    tally.pairs += switches * (switches - 1) / 2;
+    tally.entries += switches * routing.hosts.len();
 }
 
 #[test]
@@ -219,15 +221,15 @@ fn no_mixture_of_entries_has_a_circle() {
         ("clos:8,4,2", 2),
     ] {
         for engine in [Engine::Lanes, Engine::DimensionOrder] {
-            let mut told = Told::default();
-            (1..=4).for_each(|seed| changes(recipe, engine, most, seed, &mut told));
-            println!("{recipe} by {engine}, at most {most} lanes: {told:?}");
-            assert!(told.relevelled * 100 <= told.pairs, "{recipe} by {engine}");
+            let mut tally = Tally::default();
+            (1..=4).for_each(|seed| changes(recipe, engine, most, seed, &mut tally));
+            println!("{recipe} by {engine}, at most {most} lanes: {tally:?}");
+            assert!(tally.relevelled * 100 <= tally.pairs, "{recipe} by {engine}");
             assert!(
-                told.moved * 10 <= told.entries || told.entries < 5_000,
+                tally.moved * 10 <= tally.entries || tally.entries < 5_000,
                 "{recipe} by {engine}"
             );
-            entangled += told.entangled;
+            entangled += tally.entangled;
         }
     }
     // The judge finds circles where there are some.

@@ -3,6 +3,8 @@
 //! others make.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
+#[path = "support/circles.rs"]
+mod circles;
 #[path = "support/walker.rs"]
 mod walker;
 
@@ -13,7 +15,8 @@ use snin_fabric::routing::{Engine, Former, Order, Routing, RoutingOptions};
 use snin_fabric::topology::{Handle, TopologyBuilder};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 
-use walker::{Waits, has_a_circle, walk};
+use circles::{Waits, has_a_circle};
+use walker::walk;
 
 /// By lane: which link waits for which. `lane`: of routes between two switches.
 fn waits(
@@ -210,7 +213,10 @@ fn a_cut_moves_few_routes_and_lanes() {
                  and the lanes of {levels} of {pairs} pairs of switches"
             );
             assert!(entries > 0 && entries * 100 <= all * most, "{recipe}");
-            assert!(engine == Engine::DimensionOrder || entries < anew, "{recipe}");
+            // By lowest ports little moves anew; on a torus a pair's lane holds a detour only, which moves more.
+            let detours = engine == Engine::DimensionOrder && recipe.starts_with("torus");
+            let most = if detours { anew * 7 / 5 } else { anew };
+            assert!(entries <= most, "{recipe} by {engine}: {entries}, {anew} anew");
             assert!(levels * 1_000 <= pairs * most_lanes, "{recipe}: {levels} of {pairs}");
         }
     }

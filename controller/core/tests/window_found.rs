@@ -4,16 +4,15 @@
 mod window_support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use snin_controller_core::Core;
 use snin_controller_core::events::{Event, Output};
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Placement, Routing};
-use snin_fabric::view::{Pair, View};
-use snin_fabric::{
-    Addresses, Dlid, Guid, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology, TreeId,
-};
+use snin_fabric::view::{PlannedView, View};
+use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex, PortNum, TreeId};
 use snin_protocol::message::{
     AgentMessage, Ask, Change, Confirm, ControllerMessage, FromAgent, Grant, Hello, Request,
     UnusablePair, ViewChange,
@@ -24,37 +23,13 @@ use window_support::fabric::Fabric;
 use window_support::life::Life;
 
 /// A fabric as a manager that only reads says it.
-#[derive(Debug)]
-struct Read {
-    version: u64,
-    topology: Topology,
-    routing: Routing,
-    unusable: BTreeSet<Pair>,
-}
+struct Read(PlannedView);
 
-impl View for Read {
-    fn version(&self) -> u64 {
-        self.version
-    }
+impl Deref for Read {
+    type Target = PlannedView;
 
-    fn topology(&self) -> &Topology {
-        &self.topology
-    }
-
-    fn routing(&self) -> &Routing {
-        &self.routing
-    }
-
-    fn addresses(&self) -> &Addresses {
-        self.routing.plan.addresses()
-    }
-
-    fn dlid(&self, _: PortIndex, _: TreeId) -> Option<Dlid> {
-        None
-    }
-
-    fn unusable(&self) -> &BTreeSet<Pair> {
-        &self.unusable
+    fn deref(&self) -> &PlannedView {
+        &self.0
     }
 }
 
@@ -75,12 +50,12 @@ impl Read {
         }
         let reported = topology.with_addresses(ours.plan.addresses());
         let routing = Routing::found(&reported, tables).unwrap();
-        Self { version, topology, routing, unusable: BTreeSet::new() }
+        Self(PlannedView { version, topology, routing, unusable: BTreeSet::new() })
     }
 
     /// What a controller makes of what is said of it.
     fn told(&self) -> Result<Arc<dyn View>, ViewError> {
-        let said = frames(self, &Placement::new(Vec::new(), &self.routing.plan))?;
+        let said = frames(&self.0, &Placement::new(Vec::new(), &self.routing.plan))?;
         let FromManager::Begin(begin) = &said[0] else { panic!("{said:?}") };
         let mut assembly = Assembly::new(begin.clone());
         for frame in &said[1..] {
@@ -242,11 +217,11 @@ fn what_leads_nowhere_is_never_granted() {
     let back = read.topology.num(peer);
     let (dropped, looped) = (lids(&read, 4), lids(&read, 5));
     for &lid in &dropped {
-        read.routing.tables[leaf.index()].set(lid, PortNum::NONE);
+        read.0.routing.tables[leaf.index()].set(lid, PortNum::NONE);
     }
     for &lid in &looped {
-        read.routing.tables[leaf.index()].set(lid, up);
-        read.routing.tables[spine.index()].set(lid, back);
+        read.0.routing.tables[leaf.index()].set(lid, up);
+        read.0.routing.tables[spine.index()].set(lid, back);
     }
     let mut core = Core::new(Life::config(), read.told().unwrap(), Time::ZERO).unwrap();
     ask_all(&mut core, &ports, 4);

@@ -104,8 +104,8 @@ pub struct RoutingOptions<'a> {
     pub roots: &'a [Guid],
     /// The data lanes that every link between switches has.
     pub lanes: u8,
-    /// Routes in lanes as they were before a change. Those that still lead the shortest way are kept, unless the
-    /// most loaded link then carries a quarter more than when the routes were chosen.
+    /// Routes in lanes as they were before a change. Those that still lead somewhere are kept, in their lanes. If
+    /// the most loaded link then carries a quarter more than when they were chosen, some are moved within lanes.
     pub former: Option<Former<'a>>,
 }
 

@@ -46,7 +46,7 @@ impl Replaced<'_> {
         }
         let changed = columns.iter().filter(|column| column.changes());
         if !lanes.is_followed() {
-            // Nobody knows by which levels programs send.
+            // A manager that begins does not know by which levels programs send.
             return Some(changed.map(|column| (column.lid, Replacing::DroppedFirst)).collect());
         }
         let mut judge = Judge::new(self, ranks, lanes, &columns);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use snin_fabric::routing::{Replacing, Routing};
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
 
-use crate::walker::{Waits, has_a_circle};
+use crate::circles::{Waits, has_a_circle};
 
 /// A fabric and its tables.
 #[derive(Clone, Copy)]

@@ -1,12 +1,7 @@
-//! A walker of the tests' own, and a judge of circles: they share nothing with the planner.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! A walker of the tests' own: it shares nothing with the planner.
 
 use snin_fabric::routing::Routing;
 use snin_fabric::{Lid, NodeIndex, PortIndex, PortNum, Topology};
-
-/// By link: the links that it waits for.
-pub(crate) type Waits = BTreeMap<PortIndex, BTreeSet<PortIndex>>;
 
 /// The links between switches that a packet leaves by.
 pub(crate) fn walk(
@@ -27,18 +22,5 @@ pub(crate) fn walk(
         }
         links.push(out);
         switch = next;
-    }
-}
-
-/// Whether links wait for each other in a circle. Links that nothing waits behind are taken away, until
-/// none is left or only circles are.
-pub(crate) fn has_a_circle(mut waits: Waits) -> bool {
-    loop {
-        let before = waits.len();
-        let left: BTreeSet<PortIndex> = waits.keys().copied().collect();
-        waits.retain(|_, next| next.iter().any(|link| left.contains(link)));
-        if waits.len() == before {
-            return before > 0;
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod consented;
 mod elected;
+mod groups;
 mod joining;
 mod mirrored;
 mod shown;
@@ -12,7 +13,7 @@ mod shown;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use snin_fabric::{Lid, Mlid};
+use snin_fabric::Lid;
 use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState, Smp};
 use snin_protocol::Time;
 
@@ -20,14 +21,13 @@ use crate::administration::{Administration, Limits, World};
 use crate::cluster::{Cluster, Limits as ClusterLimits, Verdict};
 use crate::config::Config;
 use crate::configuration::{Configuration, Consent, Limits as ConfigurationLimits};
-use crate::database::{self, Change, Database};
+use crate::database::{self, Database};
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Event, Output, Preferences};
 use crate::keyring::Keyring;
 use crate::mad_address::LocalPort;
 use crate::mastership::{Act, Mastership, Order, SM_INFO};
 use crate::mirror::Mirror;
-use crate::multicast::Groups;
 use crate::partitions::Partitions;
 use crate::qos_policy::QosPolicy;
 use crate::reader::Reader;
@@ -322,7 +322,7 @@ impl Manager {
             self.owes_groups = false;
             let members_now = self.database.all::<database::Members>().len() as u64;
             self.group_from = now + GROUPS_APART + FOR_A_MEMBER * members_now;
-            self.sweep.handle(Event::Groups(Arc::new(members(&self.database))), now);
+            self.sweep.handle(Event::Groups(Arc::new(groups::members(&self.database))), now);
         }
         self.sweep.read_lanes(self.administration.take_wanted(), now);
         while let Some(output) = self.sweep.poll_output() {
@@ -451,15 +451,6 @@ impl Manager {
         }
     }
 
-    /// Whether groups or members have changed since the sweep was last told.
-    fn regroups(&mut self) -> bool {
-        let since = self.database.since(self.grouped);
-        let about = |change: &Change| matches!(change, Change::Groups(_) | Change::Members(_));
-        let changed = since.is_none_or(|mut changes| changes.any(about));
-        self.grouped = self.database.cursor();
-        changed
-    }
-
     fn administer(&mut self, now: Time, turn: impl FnOnce(&mut Administration, &mut World<'_>)) {
         let leads = self.state() == SmState::Master && self.sweep.leads();
         let read_only = !leads;
@@ -475,27 +466,6 @@ impl Manager {
         };
         turn(&mut self.administration, &mut world);
     }
-}
-
-/// Every group's members as the sweep wants to know them: by address, and who gets what is sent.
-fn members(database: &Database) -> Groups {
-    let mut groups = Groups::new();
-    let address = |group: &database::Group| Mlid::new(group.record.mlid.0);
-    for mlid in database.all::<database::Groups>().iter().filter_map(|(_, group)| address(group)) {
-        groups.entry(mlid).or_default();
-    }
-    for ((mgid, guid), member) in database.all::<database::Members>().iter() {
-        let group = database.get::<database::Groups>(mgid).and_then(address);
-        let Some(mlid) = group else { continue };
-        // A port that joined by an alias GUID is known by its own.
-        let own = database.by_guid(*guid).and_then(|(_, port)| port.guid).unwrap_or(*guid);
-        let group = groups.entry(mlid).or_default();
-        match member.state.receives() {
-            true => group.full.insert(own),
-            false => group.send_only.insert(own),
-        };
-    }
-    groups
 }
 
 /// Whether a MAD at queue pair 1 is of performance management.

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Every reading begins with nothing known, so what it ends with is what the fabric said just now. It is a
-//! [`Survey`] that leaves changes for the manager to see, and whatever is no Get is not sent.
+//! [`Survey`] that leaves changes for the manager to see, and only Gets are sent.
 //!
-//! The manager rewrites tables without asking anybody, and a reading may meet them half written. So whatever says
+//! The manager rewrites tables without asking anybody, and a reading may meet them half written. So any sign
 //! that routes may have moved pauses everything: a view follows in which no pair of a switch and a tree is usable.
 //! What is granted next is granted on what two readings in a row said. Where only hosts came or went no route of
 //! the others moved, and nothing is paused.
@@ -302,7 +302,7 @@ impl Reader {
         let read = Arc::new(read);
         let agrees = |other: &Arc<Read>| read.moves_nothing(other);
         let last = self.last.replace(read.clone());
-        // A host that one reading missed may be there in the next; one that comes and goes keeps nobody waiting.
+        // A host that one reading missed may be there in the next; one that comes and goes delays no reading.
         self.others += 1;
         let is_settled = last.is_some_and(|last| {
             last.says_the_same(&read) || self.others > PATIENCE && agrees(&last)

@@ -10,6 +10,7 @@
 //!                                            +--------------------------+
 //! ```
 
+mod answers;
 mod apply;
 mod applying;
 mod commit;
@@ -54,7 +55,7 @@ use self::relevelled::Relevelled;
 use self::surveying::Pending;
 use self::uncabled::Cables;
 use super::survey::Survey;
-use super::transactions::{Expired, Late, Transactions, parse};
+use super::transactions::{Expired, Transactions, parse};
 use super::view::FabricView;
 use crate::config::Config;
 use crate::configuration::Ask;
@@ -414,56 +415,6 @@ impl Sweep {
         self.metrics.count_sent(mad.header().attribute(), mad.header().method());
         let to = Destination::Directed;
         self.outputs.push_back(Output::Send { port, to, mad });
-    }
-
-    fn answered(&mut self, query: Query, mad: &Mad, ok: bool, now: Time) {
-        self.metrics.answers += 1;
-        self.metrics.refused += u64::from(!ok);
-        match query {
-            Query::Step(id) => return self.step_answered(id, mad, ok, now),
-            Query::Order(node, port, _) => return self.ordered((node, port)),
-            Query::Tell(node, port) => {
-                return self.told((node, port), Some(mad).filter(|_| ok));
-            }
-            Query::Trial(end, ask) => {
-                return self.trial_answered(end, ask, Some(mad).filter(|_| ok));
-            }
-            Query::Probe(end) if ok => {
-                self.silence.broken(end);
-                self.pending.awake.insert(end);
-                return;
-            }
-            Query::Probe(end) => return self.silence.lasts(end, now),
-            _ => {}
-        }
-        let Stage::Survey(survey) = &mut self.stage else { return };
-        if !ok {
-            survey.refused(&mut self.graph, query);
-        } else if survey.learn(&mut self.graph, query, mad).is_err() {
-            self.metrics.count_dropped(Dropped::Malformed);
-            survey.refused(&mut self.graph, query);
-        }
-        self.reroute(now);
-        self.publish_early();
-    }
-
-    fn gave_up(&mut self, late: Late, now: Time) {
-        let query = late.query;
-        if late.aside {
-            return self.stayed_silent(late);
-        }
-        match query {
-            Query::Step(id) => return self.step_failed(id, true, now),
-            Query::Order(node, port, _) => return self.ordered((node, port)),
-            Query::Tell(node, port) => return self.told((node, port), None),
-            Query::Trial(end, ask) => return self.trial_answered(end, ask, None),
-            Query::Probe(end) => return self.silence.lasts(end, now),
-            _ => {}
-        }
-        let Stage::Survey(survey) = &mut self.stage else { return };
-        survey.gave_up(&mut self.graph, query);
-        self.reroute(now);
-        self.publish_early();
     }
 
     /// Goes as far as it can without further answers.

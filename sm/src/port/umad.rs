@@ -46,7 +46,7 @@ const AGENTS: [Agent; 4] = [
     Agent { class: Class::Performance.code(), version: 1, methods: ASKS },
 ];
 
-/// A method of a class is one program's alone: whoever only reads leaves all to the manager that stays.
+/// A port gives a method of a class to one program only. A reader takes none, so that the kept manager has them.
 const READS: [Agent; 1] =
     [Agent { class: Class::DirectedSubnet.code(), version: 1, methods: ASKS }];
 

@@ -228,6 +228,27 @@ fn what_is_wrong_is_seen() -> Result<(), JudgeError> {
     Ok(())
 }
 
+/// A Clos on which a ring of four switches hangs keeps its trees: what ibsim holds is walked and judged.
+#[test]
+fn a_clos_with_a_ring_outside_keeps_its_trees() -> Result<(), JudgeError> {
+    // Leaves 0 to 5, spines 6 to 9, the ring 10 to 13.
+    let clos = (0..6).flat_map(|leaf| (6..10).map(move |spine| (leaf, spine)));
+    let ring = (10..14).map(|n| (n, if n == 13 { 10 } else { n + 1 }));
+    let cables: Vec<(usize, usize)> = clos.chain(ring).chain([(10, 1), (12, 4)]).collect();
+    let topology = joined(14, &cables, |switch| match switch {
+        0..6 => 3,
+        10..14 => 1,
+        _ => 0,
+    });
+    let lab = Lab::new(&topology)?;
+    lab.once(&[]);
+    let held = lab.held()?;
+    let trees = Trees::of(&lab.topology, None).expect("a Clos");
+    assert_eq!(trees.roots().count(), 4);
+    assert_eq!(held.fault(Some(&trees)), None);
+    Ok(())
+}
+
 /// ibdmchk knows one address a port: every pair of hosts is joined, no credit loop.
 #[test]
 fn ibdmchk_accepts_what_ibsim_holds() -> Result<(), JudgeError> {

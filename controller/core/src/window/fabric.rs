@@ -110,7 +110,7 @@ impl Fabric {
             [] => &[TreeId(0)],
             trees => trees,
         };
-        // Another manager leads base addresses along whatever tree it likes.
+        // Another manager may lead base addresses along any tree.
         let everywhere = plan.is_rotated() || self.view.choices().is_some();
         let everywhere = everywhere || unmanaged.len() == routing.forest.len();
         self.closed = match policy {

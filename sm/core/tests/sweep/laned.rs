@@ -17,17 +17,15 @@ use snin_mad::PortState;
 use snin_protocol::Time;
 use snin_sm_core::{Config, FabricView, Report};
 
+use crate::circles::{Waits, has_a_circle};
 use crate::support::{Lab, fabric, for_seeds};
 
 /// Tables after a write, over the cables that were up then.
-struct Held {
+struct Snapshot {
     live: Topology,
     addresses: Addresses,
     tables: Vec<ForwardingTable>,
 }
-
-/// By link: the links that it waits for.
-type Waits = BTreeMap<PortIndex, BTreeSet<PortIndex>>;
 
 /// By GUIDs of two switches: the level of what is sent from one to the other.
 type Levels = BTreeMap<(Guid, Guid), u8>;
@@ -43,7 +41,7 @@ fn levels(view: &FabricView) -> Levels {
     levels
 }
 
-impl Held {
+impl Snapshot {
     /// Links that a packet takes until it arrives or is dropped.
     fn walk(&self, from: NodeIndex, lid: snin_fabric::Lid) -> (Vec<PortIndex>, PortIndex) {
         let (mut at, mut way) = (from, Vec::new());
@@ -95,19 +93,7 @@ impl Held {
     }
 }
 
-/// Links that wait for nothing are taken away, until none is left or only circles are.
-fn has_a_circle(mut waits: Waits) -> bool {
-    loop {
-        let before = waits.len();
-        let left: BTreeSet<PortIndex> = waits.keys().copied().collect();
-        waits.retain(|_, next| next.iter().any(|link| left.contains(link)));
-        if waits.len() == before {
-            return before > 0;
-        }
-    }
-}
-
-fn record(lab: &mut Lab) -> Rc<RefCell<Vec<Held>>> {
+fn record(lab: &mut Lab) -> Rc<RefCell<Vec<Snapshot>>> {
     let states = Rc::new(RefCell::new(Vec::new()));
     let kept = states.clone();
     lab.emulator.watch(move |fabric, write| {
@@ -121,7 +107,7 @@ fn record(lab: &mut Lab) -> Rc<RefCell<Vec<Held>>> {
                 both.map(|port| fabric.port_state(port)).any(|it| it != PortState::Active)
             };
             let live = live.without_cables(&live.ports().filter(is_idle).collect::<Vec<_>>());
-            kept.borrow_mut().push(Held { live, addresses, tables });
+            kept.borrow_mut().push(Snapshot { live, addresses, tables });
         }
     });
     states
@@ -151,7 +137,7 @@ fn is_joined(topology: &Topology) -> bool {
 
 /// What came of some changes.
 #[derive(Default, Debug)]
-struct Told {
+struct Tally {
     /// Writes after which tables were looked at, and how many of them were made before the one before was done.
     states: usize,
     hurried: usize,
@@ -164,7 +150,7 @@ struct Told {
 }
 
 /// Cables are cut and come back, sometimes before the last change is dealt with; answers overtake each other.
-fn changes(recipe: &str, (engine, lanes): (Engine, u8), seed: u64, told: &mut Told) {
+fn changes(recipe: &str, (engine, lanes): (Engine, u8), seed: u64, tally: &mut Tally) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let topology = fabric(recipe);
     let noise = Noise { reorder: 200_000, ..Noise::NONE };
@@ -201,7 +187,7 @@ fn changes(recipe: &str, (engine, lanes): (Engine, u8), seed: u64, told: &mut To
         }
         lab.run(Time::secs(1));
         lab.settle();
-        told.up_down += usize::from(lab.view().routing().engine != engine);
+        tally.up_down += usize::from(lab.view().routing().engine != engine);
         let after = levels(lab.view());
         let changed = before.iter().filter(|(pair, level)| after[*pair] != **level).count() / 2;
         let states = std::mem::take(&mut *states.borrow_mut());
@@ -225,11 +211,11 @@ fn changes(recipe: &str, (engine, lanes): (Engine, u8), seed: u64, told: &mut To
         let is_said = |it: &Report| matches!(it, Report::Relevelled { pairs, .. } if *pairs > 0);
         assert!(changed == 0 || lab.reports.iter().any(is_said), "{name}");
         assert!(changed == 0 || self::asked(&lab) > asked, "{name}: no host was told");
-        told.states += states.len();
-        told.hurried += if is_hurried { states.len() } else { 0 };
-        told.relevelled += changed;
+        tally.states += states.len();
+        tally.hurried += if is_hurried { states.len() } else { 0 };
+        tally.relevelled += changed;
     }
-    told.rewritten += lab.sweep.metrics().blocks_rewritten;
+    tally.rewritten += lab.sweep.metrics().blocks_rewritten;
 }
 
 /// How often hosts were told to register again.
@@ -251,13 +237,13 @@ fn no_lane_has_a_circle_after_any_write() {
         ("random:20,4,2,3", 2),
     ] {
         for engine in [Engine::Lanes, Engine::DimensionOrder] {
-            let told = RefCell::new(Told::default());
+            let tally = RefCell::new(Tally::default());
             for_seeds("SNIN_LANED", 6, |seed| {
-                changes(recipe, (engine, lanes), seed, &mut told.borrow_mut());
+                changes(recipe, (engine, lanes), seed, &mut tally.borrow_mut());
             });
-            println!("{recipe} by {engine}, {} lanes: {:?}", 1 << (lanes - 1), told.borrow());
-            all += told.borrow().states;
-            up_down += told.borrow().up_down;
+            println!("{recipe} by {engine}, {} lanes: {:?}", 1 << (lanes - 1), tally.borrow());
+            all += tally.borrow().states;
+            up_down += tally.borrow().up_down;
         }
     }
     assert!(all > 1_000 && up_down > 0, "{all} states were looked at, {up_down} changes up*/down*");

@@ -5,6 +5,8 @@
 mod agents;
 mod bring_up;
 mod changes;
+#[path = "../../../../fabric/tests/support/circles.rs"]
+mod circles;
 mod defaults;
 mod faults;
 mod granted_lanes;

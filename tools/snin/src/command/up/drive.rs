@@ -24,7 +24,7 @@ use super::children::Children;
 use super::collective;
 use super::controllers::{Controllers, Failover, Lost};
 use super::folder::Folder;
-use super::kept::{Change, Changed};
+use super::opensm::{Change, Changed};
 use super::script::{Act, Script};
 use crate::failure::Failure;
 use crate::output::{Output, Progress};

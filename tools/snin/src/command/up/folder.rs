@@ -7,7 +7,7 @@ use snin_fabric::{Guid, Topology, ibnet};
 
 use super::members::Members;
 use super::sessions::Sessions;
-use super::{controllers, environment, kept};
+use super::{controllers, environment, opensm};
 use crate::cli;
 use crate::failure::Failure;
 
@@ -61,7 +61,7 @@ impl Folder {
             latency_us: args.latency.nanos() / 1000,
             sessions,
             members,
-            manager: kept::settings(args),
+            manager: opensm::settings(args),
             path,
         })
     }

@@ -7,8 +7,8 @@ mod controllers;
 mod drive;
 mod environment;
 mod folder;
-mod kept;
 mod members;
+mod opensm;
 mod script;
 mod sessions;
 
@@ -217,7 +217,7 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     };
     let (up, driven) = outcome;
     let clashes = owners["clashes"].as_u64();
-    // A manager that stays rewrites tables under whoever sends: that is counted by itself.
+    // A kept manager rewrites tables while agents send. Links with two owners meanwhile are counted apart.
     let meanwhile: u64 = driven.changes.iter().map(|change| change.clashes).sum();
     let healthy = clashes == Some(meanwhile) && owners["unjudged"] == 0 && driven.is_complete();
     folder.leave(healthy);
@@ -236,7 +236,7 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
         owners,
         messages: status["messages"].clone(),
         controller,
-        manager: kept::name(args.manager),
+        manager: opensm::name(args.manager),
         clients: status["clients"].clone(),
     };
     out.report(json, &document, |out| describe(&document, out))?;
@@ -270,7 +270,7 @@ fn bring_up(
     children.wait("emulator", |children| children.ask("emulator.sock", &status).map(drop))?;
     if args.manager == cli::Keeper::OpenSm {
         progress.step("starting OpenSM");
-        kept::start(args, folder, topology, children)?;
+        opensm::start(args, folder, topology, children)?;
     }
     progress.step("starting the subnet manager");
     let mut manager = children.command("snin-sm")?;
@@ -334,7 +334,7 @@ fn describe<W: Write>(said: &Document, out: &mut Output<W>) -> Result<(), Failur
         "{} messages delivered of {} posted; {} times that a directed link was somebody's, {} handovers",
         messages["delivered"], messages["posted"], owners["spans"], owners["handovers"]
     ))?;
-    if said.manager == kept::OPENSM {
+    if said.manager == opensm::OPENSM {
         let clients = said.clients.as_array().into_iter().flatten();
         for client in clients.filter(|client| client["manager"] == false) {
             out.line(format_args!(

@@ -20,13 +20,13 @@ use daemons::{snin, wait};
 use walking::{End, Walker, hex};
 
 /// A `snin up` beside OpenSM; ends with the value.
-struct Kept {
+struct BesideOpenSm {
     up: Child,
     name: String,
     folder: PathBuf,
 }
 
-impl Simulated for Kept {
+impl Simulated for BesideOpenSm {
     fn name(&self) -> &str {
         &self.name
     }
@@ -36,7 +36,7 @@ impl Simulated for Kept {
     }
 }
 
-impl Kept {
+impl BesideOpenSm {
     fn start(recipe: &str, folder: &Path) -> Self {
         let mut command = snin();
         command.args(["up", recipe, "--manager", "opensm", "--folder"]).arg(folder);
@@ -74,7 +74,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for BesideOpenSm {
     fn drop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.up.id() as i32) {
             // It may have ended by itself.
@@ -101,8 +101,8 @@ fn owners(walker: &Walker, granted: &[(u64, u64, u16)]) -> Result<BTreeSet<End>,
 #[test]
 fn grants_stand_on_the_tables_of_the_manager_that_stays() -> Result<(), JudgeError> {
     let folder = tempfile::tempdir().unwrap();
-    let kept = Kept::start("clos:8,4,4", &folder.path().join("run"));
-    let walker = kept.walker()?;
+    let up = BesideOpenSm::start("clos:8,4,4", &folder.path().join("run"));
+    let walker = up.walker()?;
     // By leaf and port: each host sends to the one in its place on the next leaf, for as long as this lasts.
     let mut hosts: Vec<(End, u64)> = walker.hosts.iter().map(|(&port, &end)| (end, port)).collect();
     hosts.sort_unstable();
@@ -116,24 +116,24 @@ fn grants_stand_on_the_tables_of_the_manager_that_stays() -> Result<(), JudgeErr
             json!({ "from": from, "peer": peer(place), "count": 1_000_000, "size": 4096 })
         })
         .collect();
-    kept.ask("agents-0.sock", &json!({ "command": "send_all", "sends": sends }));
-    wait("all are granted", || kept.granted().len() == ports.len());
-    let granted = kept.granted();
+    up.ask("agents-0.sock", &json!({ "command": "send_all", "sends": sends }));
+    wait("all are granted", || up.granted().len() == ports.len());
+    let granted = up.granted();
     let owned = owners(&walker, &granted).unwrap();
     assert_eq!(owned.len(), 2 * granted.len(), "each has a way up and one down");
     // The addresses are those of the tables: at least one leads along another tree than its offset says.
-    let status = kept.ask("sm.sock", &json!({ "command": "status" }));
+    let status = up.ask("sm.sock", &json!({ "command": "status" }));
     assert_eq!(status["subnet"]["routing"], "found");
     assert_eq!((&status["state"], &status["healthy"]), (&"readonly".into(), &true.into()));
 
     // A cable of the second leaf is cut. Three trees are left to it, in each direction.
     let begin = Instant::now();
-    kept.ask("emulator.sock", &json!({ "command": "fault", "fault": "cut leaf1/5" }));
+    up.ask("emulator.sock", &json!({ "command": "fault", "fault": "cut leaf1/5" }));
     let most = ports.len() - 2;
     let mut stood = None;
     wait("what the new tables allow is granted", || {
-        let granted = kept.granted();
-        let apart = kept.walker().is_ok_and(|walker| owners(&walker, &granted).is_ok());
+        let granted = up.granted();
+        let apart = up.walker().is_ok_and(|walker| owners(&walker, &granted).is_ok());
         if granted.len() == most && apart {
             stood.get_or_insert_with(|| begin.elapsed());
         }
@@ -144,18 +144,18 @@ fn grants_stand_on_the_tables_of_the_manager_that_stays() -> Result<(), JudgeErr
         ports.len(),
         stood.unwrap().as_secs_f64()
     );
-    // It is joined again, and all are granted on whatever OpenSM writes then.
+    // It is joined again, and all are granted on the tables that OpenSM writes then.
     let begin = Instant::now();
-    kept.ask("emulator.sock", &json!({ "command": "fault", "fault": "restore leaf1/5" }));
+    up.ask("emulator.sock", &json!({ "command": "fault", "fault": "restore leaf1/5" }));
     wait("all are granted again", || {
-        let granted = kept.granted();
+        let granted = up.granted();
         granted.len() == ports.len()
-            && kept.walker().is_ok_and(|walker| owners(&walker, &granted).is_ok())
+            && up.walker().is_ok_and(|walker| owners(&walker, &granted).is_ok())
     });
     println!("joined again: all stand after {:.2} s", begin.elapsed().as_secs_f64());
 
     // By the emulator's account nothing of ours wrote, and OpenSM did.
-    let status = kept.ask("emulator.sock", &json!({ "command": "status" }));
+    let status = up.ask("emulator.sock", &json!({ "command": "status" }));
     let clients = status["clients"].as_array().unwrap();
     let of = |manager: bool| {
         clients
