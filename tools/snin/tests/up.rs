@@ -81,6 +81,35 @@ fn permutations_are_carried_though_the_controller_is_killed() {
 }
 
 /// A `snin up` without a script, and its folder.
+/// Every other host floods base addresses: what is granted has a lane that goes first, as snin-sm wrote it into
+/// every port, and keeps its goodput but for the share that ordinary traffic is left.
+#[test]
+fn granted_messages_keep_their_goodput_beside_floods() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = script(folder.path(), "windows 4\n");
+    for (share, least) in [("5", 0.945), ("0", 0.999)] {
+        let mut command = snin();
+        command.args(["up", "clos:6,4,4", "--json", "--ordinary", "50%"]);
+        command.args(["--unmanaged-share", share, "--script"]).arg(&script);
+        let output = command.output().unwrap();
+        let error = said(&output);
+        let figures: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+        let ordinary = &figures["ordinary"];
+        assert_eq!(output.status.code(), Some(0), "{ordinary:#}{error}");
+        assert!(ordinary["messages"].as_u64() > Some(4) && ordinary["hosts"] == 12, "{ordinary}");
+        let number = |lane: &str, key: &str| ordinary[lane][key].as_f64().unwrap();
+        assert!(number("own_lane", "least_goodput") >= least, "{ordinary}");
+        // One packet of 4 KiB on a link of 1 Gbit/s. Where ordinary traffic has its share a message waits for
+        // its own packets.
+        let waited = number("own_lane", "longest_wait_ns");
+        assert!(share != "0" || waited <= 33_600.0, "{ordinary}");
+        assert!(number("own_lane", "floods") > 0.2, "{ordinary}");
+        // With one lane for all, floods take what was granted.
+        assert!(number("one_lane", "mean_goodput") < 0.8, "{ordinary}");
+    }
+}
+
 fn start(recipe: &str, folder: &Path) -> Child {
     let mut command = snin();
     command.args(["up", recipe, "--folder"]).arg(folder);

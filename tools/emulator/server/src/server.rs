@@ -141,7 +141,10 @@ impl Server {
             "owners" => Ok(self.owners()),
             "held" => Ok(held(self.emulator.fabric())),
             "fault" => self.strike(&request.body),
-            other => Err(format!("no command {other}: there are status, owners, held and fault")),
+            "flooded" => self.flooded(&request.body),
+            other => Err(format!(
+                "no command {other}: there are status, owners, held, flooded and fault"
+            )),
         };
         match answer {
             Ok(value) => self.control.answer(request.client, &value),
@@ -156,6 +159,28 @@ impl Server {
         self.turn();
         info!("{text}");
         Ok(json!({ "fault": text }))
+    }
+
+    /// What the last messages would have had beside ordinary traffic.
+    fn flooded(&self, body: &Value) -> Result<Value, String> {
+        let share = body["share"].as_u64().filter(|&share| share <= 1_000_000);
+        let share = share.ok_or("`share` is a number of millionths of the hosts")? as u32;
+        let flooded = self.messages.flooded(self.emulator.fabric(), share);
+        let flooded = flooded.map_err(|error| error.to_string())?;
+        let beside = |it: messages::Beside| {
+            json!({
+                "least_goodput": it.least_goodput,
+                "mean_goodput": it.mean_goodput,
+                "longest_wait_ns": it.longest_wait.nanos(),
+                "floods": it.floods,
+            })
+        };
+        Ok(json!({
+            "messages": flooded.messages,
+            "hosts": flooded.hosts,
+            "own_lane": beside(flooded.own),
+            "one_lane": beside(flooded.shared),
+        }))
     }
 
     fn status(&self) -> Value {

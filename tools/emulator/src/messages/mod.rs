@@ -3,10 +3,12 @@
 //! A port sends one message after the other at its link's rate, from the moment that each names; when a
 //! message has left, it goes along the tables that the switches hold then, and the port at the other end has
 //! it. What links it owned on its way, and from when to when, [`Owners`] watches. There is no queueing
-//! between: two messages that meet on a link are what this is there to find, not to carry.
+//! between: two messages that meet on a link are what this is there to find, not to carry. What queues there would
+//! be beside ordinary traffic, [`Messages::flooded`] says of the last ones.
 //!
 //! The core has no clock and no socket: messages and the time go in, [`Output`]s come out.
 
+mod flooded;
 mod owners;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,7 +19,10 @@ use snin_protocol::software_port::messages::{Loss, MAX_BYTES, MAX_PAYLOAD, Outco
 
 use crate::fabric::Fabric;
 
+pub use flooded::{Beside, FloodError, Flooded};
 pub use owners::{Clash, Owner, Owners, Span};
+
+use flooded::Sent;
 
 /// The greatest service level (IBA 7.6.5).
 const MAX_LEVEL: u8 = 15;
@@ -27,6 +32,9 @@ const MOST_REFUSED: usize = 1_024;
 
 /// Carried messages that wait to be counted by ports; more are not.
 const MOST_PASSED: usize = 65_536;
+
+/// Messages that are remembered for [`Messages::flooded`]; the oldest goes for a new one.
+const MOST_SENT: usize = 1_024;
 
 /// Limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,6 +169,8 @@ pub struct Messages {
     refused: VecDeque<(PortIndex, Lid)>,
     /// What passed since it was last asked for.
     passed: VecDeque<Passed>,
+    /// The last ones that arrived.
+    sent: VecDeque<Sent>,
     owners: Owners,
     counts: Counts,
 }
@@ -174,6 +184,7 @@ impl Messages {
             outputs: VecDeque::new(),
             refused: VecDeque::new(),
             passed: VecDeque::new(),
+            sent: VecDeque::new(),
             // Who is told of within `past` of its beginning was preceded by no more than that.
             owners: Owners::new(ports, config.past * 2),
             counts: Counts::default(),
@@ -295,6 +306,11 @@ impl Messages {
             }
             Ok((at, _)) if !self.is_attached(at) => Outcome::Lost(Loss::Nobody),
             Ok((at, links)) => {
+                if self.sent.len() == MOST_SENT {
+                    self.sent.pop_front();
+                }
+                let way = links.clone();
+                self.sent.push_back(Sent { port, to, sl: sl & MAX_LEVEL, begin, end, links: way });
                 let packets = bytes.div_ceil(self.config.packet.max(1)).max(1);
                 if self.passed.len() < MOST_PASSED {
                     self.passed.push_back(Passed { links, packets, bytes });
@@ -332,6 +348,17 @@ impl Messages {
     /// A message that was carried since this was last asked. For [`Emulator::carried`](crate::Emulator::carried).
     pub fn poll_passed(&mut self) -> Option<Passed> {
         self.passed.pop_front()
+    }
+
+    /// What the last messages would have had beside floods of base addresses by `share` of a million of the hosts.
+    ///
+    /// # Errors
+    /// Where there is nothing to say it of.
+    pub fn flooded(&self, fabric: &Fabric, share: u32) -> Result<Flooded, FloodError> {
+        let ports = fabric.topology().ports();
+        let attached: Vec<PortIndex> = ports.filter(|&port| self.is_attached(port)).collect();
+        let sent: Vec<Sent> = self.sent.iter().cloned().collect();
+        flooded::flooded(fabric, (&sent, &attached), share, self.config.every_rate)
     }
 
     /// The watcher.

@@ -96,6 +96,14 @@ pub(crate) struct Up {
     /// `continue controller @window 35`
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
+    /// After the script: what the last messages would have had if this share of the hosts had flooded base
+    /// addresses meanwhile (50%: every other one), on the lanes that snin-sm wrote and with one lane for all.
+    /// Messages of those hosts are left out
+    #[arg(long, value_name = "SHARE", value_parser = share, requires = "script")]
+    pub(crate) ordinary: Option<Share>,
+    /// The least share of a link, in percent, that snin-sm leaves to ordinary traffic beside what is granted
+    #[arg(long, default_value_t = 5, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=50))]
+    pub(crate) unmanaged_share: u8,
     /// Where configurations, sockets, logs and state are; by default a new folder, removed when all went well
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,

@@ -165,6 +165,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("snin-up", "snin up clos:4,4,2", "The whole of snin on an emulated fabric, as processes."),
     (
         "snin-up",
+        "snin up clos:6,4,4 --script windows.script --ordinary 50%",
+        "What granted messages keep beside floods of every other host.",
+    ),
+    (
+        "snin-up",
         "snin up clos:8,4,4 --manager opensm",
         "The same beside a real OpenSM, which keeps the subnet: snin-sm only reads.",
     ),

@@ -61,7 +61,11 @@ impl Folder {
             latency_us: args.latency.nanos() / 1000,
             sessions,
             members,
-            manager: opensm::settings(args),
+            manager: format!(
+                "{}unmanaged_share = {}\n",
+                opensm::settings(args),
+                args.unmanaged_share
+            ),
             path,
         })
     }

@@ -39,6 +39,8 @@ use script::Script;
 const LOOK: Duration = Duration::from_millis(20);
 /// The most that a connection carries in a window.
 const MOST_BYTES: u64 = 1 << 20;
+/// Ordinary traffic has its share in whole packets: so much more it may be.
+const ROUNDED: f64 = 0.005;
 /// How long a daemon may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -119,6 +121,9 @@ struct Document {
     owners: Value,
     messages: Value,
     controller: Value,
+    /// With `--ordinary`: what the last messages would have had beside floods of base addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ordinary: Option<Value>,
     /// Who keeps the subnet.
     manager: &'static str,
     /// What each client of the fabric sent, and how much of it wrote.
@@ -201,6 +206,11 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     };
     let owners = ask("emulator.sock", "owners");
     let status = ask("emulator.sock", "status");
+    let ordinary = args.ordinary.map(|share| {
+        let request = json!({ "command": "flooded", "share": share.0 });
+        let said = children.ask("emulator.sock", &request);
+        said.unwrap_or_else(|error| json!({ "error": error.to_string() }))
+    });
     let controller = ask(&controllers.socket(&mut children), "status");
     let processes = children.len();
     children.end();
@@ -220,6 +230,8 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     // A kept manager rewrites tables while agents send. Links with two owners meanwhile are counted apart.
     let meanwhile: u64 = driven.changes.iter().map(|change| change.clashes).sum();
     let healthy = clashes == Some(meanwhile) && owners["unjudged"] == 0 && driven.is_complete();
+    let share = f64::from(args.unmanaged_share) / 100.0;
+    let healthy = healthy && ordinary.as_ref().is_none_or(|said| is_protected(said, share));
     folder.leave(healthy);
     let document = Document {
         schema_version: SCHEMA_VERSION,
@@ -236,6 +248,7 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
         owners,
         messages: status["messages"].clone(),
         controller,
+        ordinary,
         manager: opensm::name(args.manager),
         clients: status["clients"].clone(),
     };
@@ -343,6 +356,9 @@ fn describe<W: Write>(said: &Document, out: &mut Output<W>) -> Result<(), Failur
             ))?;
         }
     }
+    if let Some(ordinary) = &said.ordinary {
+        describe_ordinary(ordinary, out)?;
+    }
     out.line(format_args!("{} directed links with two owners", owners["clashes"]))?;
     let meanwhile: u64 = driven.changes.iter().map(|change| change.clashes).sum();
     if meanwhile > 0 {
@@ -352,6 +368,35 @@ fn describe<W: Write>(said: &Document, out: &mut Output<W>) -> Result<(), Failur
         out.line(format_args!("two owners: {}", clash.as_str().unwrap_or_default()))?;
     }
     out.line(if said.healthy { "healthy" } else { "NOT healthy" })
+}
+
+/// Whether ordinary traffic left granted messages what it has to: all but its own share.
+fn is_protected(ordinary: &Value, share: f64) -> bool {
+    let least = ordinary["own_lane"]["least_goodput"].as_f64();
+    least.is_some_and(|least| least >= 1.0 - share - ROUNDED)
+}
+
+fn describe_ordinary<W: Write>(ordinary: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    if let Some(error) = ordinary["error"].as_str() {
+        return out.line(format_args!("beside ordinary traffic: {error}"));
+    }
+    out.line(format_args!(
+        "{} hosts flooding base addresses beside the last {} messages of the others, packet by packet:",
+        ordinary["hosts"], ordinary["messages"]
+    ))?;
+    for (lane, what) in [("own_lane", "on snin-sm's lanes"), ("one_lane", "on one lane")] {
+        let it = &ordinary[lane];
+        let number = |key: &str| it[key].as_f64().unwrap_or_default();
+        out.line(format_args!(
+            "  {what}: goodput {:.3} (least {:.3}) of what it is alone, but for a packet a hop; a packet waited \
+             {:.1} us at a switch at most; floods {:.3}",
+            number("mean_goodput"),
+            number("least_goodput"),
+            number("longest_wait_ns") / 1e3,
+            number("floods")
+        ))?;
+    }
+    Ok(())
 }
 
 /// Waits a moment; whether a signal says to end.
