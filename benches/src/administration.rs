@@ -15,8 +15,11 @@ use snin_mad::rmpp::{self, Policy, Receiver};
 use snin_mad::sa::{ComponentMask, JoinState, McMemberRecord, NodeRecord, PathRecord, SaRequest};
 use snin_mad::{Gid, GidPrefix, Mad, Method, PERMISSIVE, PKey, QKey};
 use snin_protocol::Time;
-use snin_sm_core::Origin;
-use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Saved};
+use snin_sm_core::{Event, Manager, Output};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::saved::Saved;
 
 use crate::{Outcome, Size};
 

@@ -6,7 +6,7 @@
 use snin_emulator::Config as Hardware;
 use snin_fabric::generate::Recipe;
 use snin_protocol::Time;
-use snin_sm_core::Config;
+use snin_sm_database::config::Config;
 
 use snin_lab::subnet::Subnet;
 

@@ -100,7 +100,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
             return Err(failure);
         }
         error!("no M_Keys are given out until the next start: {failure}");
-        config.m_key_policy = snin_sm_core::KeyPolicy::Given;
+        config.m_key_policy = snin_sm_database::keys::KeyPolicy::Given;
         unmade = Some(failure);
     }
     config.partitions = partition_file::read(settings.partition_config_file.as_deref())?;

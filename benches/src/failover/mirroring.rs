@@ -10,9 +10,12 @@ use snin_mad::sa::{ComponentMask, SaRequest, ServiceRecord};
 use snin_mad::{Gid, GidPrefix, Method, PERMISSIVE, PKey};
 use snin_protocol::Time;
 use snin_protocol::codec::{Message, decode, encode};
-use snin_sm_core::Origin;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
-use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Saved};
+use snin_sm_core::{Event, Manager, Output};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::saved::Saved;
 
 /// Services that a host registers, a change each.
 const CHANGES: u64 = 200;

@@ -9,7 +9,10 @@ use snin_mad::{Attribute, LinearForwarding, Mad, Method};
 use snin_protocol::Time;
 use snin_sm::port::ibsim::IbsimPort;
 use snin_sm::port::{Address, Port, Sent};
-use snin_sm_core::{Config, Event, LocalPort, Output, Report, Saved, Sweep};
+use snin_sm_core::{Event, Output, Report, Sweep};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::saved::Saved;
 
 use super::{Case, lmc};
 use crate::Hash;

@@ -6,12 +6,12 @@ use snin_fabric::routing::Replaced;
 use snin_fabric::{Lid, NodeIndex, PortNum};
 
 use super::order::{Tables, What, Write, order};
-use crate::config::Config;
 use crate::graph::Graph;
 use crate::lft_shadow::LftShadow;
 use crate::limits;
 use crate::schedule::{Schedule, Step, StepId};
 use crate::target::Target;
+use snin_sm_database::config::Config;
 
 /// Adds every write that is due. Those that change what is forwarded wait for `links_up`, if anything is
 /// forwarded yet; `done` waits for all.

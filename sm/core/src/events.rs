@@ -7,18 +7,18 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::Mad;
 
 use crate::cluster::{Ask, ClusterEvent};
-use crate::configuration::Instruction;
 use crate::control::Control;
-use crate::database::{KeptRecord, Slice};
-use crate::mad_address::{Destination, LocalPort, Origin};
 use crate::mirror::{MirrorEvent, MirrorOutput};
 use crate::multicast::Groups;
-use crate::partitions::Partitions;
 use crate::planning::{Computed, Job};
-use crate::qos_policy::QosPolicy;
 use crate::report::Report;
-use crate::saved::Saved;
 use crate::view::FabricView;
+use snin_configuration::Instruction;
+use snin_sm_database::mad_address::{Destination, LocalPort, Origin};
+use snin_sm_database::partitions::Partitions;
+use snin_sm_database::qos_policy::QosPolicy;
+use snin_sm_database::records::{KeptRecord, Slice};
+use snin_sm_database::saved::Saved;
 
 /// Something happened.
 #[derive(Debug)]

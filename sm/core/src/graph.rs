@@ -15,10 +15,10 @@ use self::homes::Homes;
 use crate::keyring::Keyring;
 use crate::lft_shadow::LftShadow;
 use crate::mft_shadow::Masks;
-use crate::partitions;
-use crate::qos_table::{LaneUse, QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
-use crate::trail::Trail;
+use snin_sm_database::partitions;
+use snin_sm_database::qos_table::{LaneUse, QosTable, QosTableId};
+use snin_sm_database::trail::Trail;
 
 /// A cable, seen from one end.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ pub(crate) struct Port {
     /// Its partition table as last read or written, from its first block on.
     pub(crate) keys: Vec<partitions::Block>,
     /// Tables of service levels and lanes as last read or written; none where the agent has no such table.
-    pub(crate) qos_tables: BTreeMap<QosTableId, Option<QosTable>>,
+    pub qos_tables: BTreeMap<QosTableId, Option<QosTable>>,
     /// It was in INIT since those were last known: what a reset left in them need not be read.
     pub(crate) was_init: bool,
     /// The other subnet manager that sits here, as it last spoke of itself.

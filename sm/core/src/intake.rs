@@ -12,7 +12,7 @@ use snin_fabric::Lid;
 use snin_mad::Mad;
 use snin_protocol::Time;
 
-use crate::mad_address::{LocalPort, Origin};
+use snin_sm_database::mad_address::{LocalPort, Origin};
 
 /// A request that waits.
 #[derive(Clone, Debug)]

@@ -10,10 +10,10 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use snin_fabric::Guid;
 use snin_mad::MKey;
 
-use crate::config::Config;
-use crate::error::ConfigError;
-use crate::keys::{GIVEN, KeyPolicy, KeySecret};
-use crate::saved::Saved;
+use snin_sm_database::config::Config;
+use snin_sm_database::error::ConfigError;
+use snin_sm_database::keys::{GIVEN, KeyPolicy, KeySecret};
+use snin_sm_database::saved::Saved;
 
 /// Past generations whose keys are tried where a port hides another key than its own.
 const PAST: u32 = 7;

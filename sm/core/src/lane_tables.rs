@@ -12,13 +12,13 @@ use snin_fabric::routing::Engine;
 use snin_fabric::{PortIndex, Topology};
 use snin_mad::{PortInfo, SlToVl};
 
-use crate::config::Config;
 use crate::discovered::Discovered;
 use crate::graph::{Graph, Port, is_up};
-use crate::qos_table::{LaneUse, QosTable, QosTableId};
 use crate::query::PortId;
 use crate::target::Target;
 use crate::vls::{arbitration, is_port_zero, operational_vls, vls};
+use snin_sm_database::config::Config;
+use snin_sm_database::qos_table::{LaneUse, QosTable, QosTableId};
 
 /// The lane of what is granted.
 const LANE: u8 = 1;

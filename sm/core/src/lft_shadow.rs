@@ -3,7 +3,7 @@
 use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, PortNum};
 
-use crate::programmed::{block_sum, with_top};
+use snin_sm_database::programmed::{block_sum, with_top};
 
 /// An entry that drops.
 pub(crate) const NONE: u8 = PortNum::NONE.0;
@@ -101,6 +101,8 @@ impl LftShadow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use snin_fabric::lft::ForwardingTable;
+    use snin_sm_database::programmed::linear_sum;
 
     #[test]
     fn above_its_top_a_switch_drops_whatever_it_holds() {
@@ -115,5 +117,31 @@ mod tests {
         shadow.forget_block(1);
         assert_eq!(shadow.block(1), None);
         assert_eq!(LftShadow::unread(Lid(0)).unread_blocks().count(), 0);
+    }
+
+    /// What a shadow has learnt block by block, in any order and twice, comes to what the table comes to.
+    #[test]
+    fn a_shadow_comes_to_what_its_table_comes_to() {
+        let mut table = ForwardingTable::up_to(Lid(200));
+        (1..=200).for_each(|lid| table.set(Lid(lid), PortNum((lid % 36) as u8)));
+        let mut shadow = LftShadow::unread(Lid(200));
+        for block in [2, 0, 1, 3] {
+            assert_eq!(shadow.sum(), None, "block {block} is missing");
+            shadow.set_block(block, &[block as u8; BLOCK]);
+            shadow.set_block(block, table.block(block));
+        }
+        let sum = linear_sum(&table, Lid(200));
+        assert_eq!(shadow.sum(), Some(sum));
+        shadow.forget_block(1);
+        assert_eq!(shadow.sum(), None);
+        shadow.set_block(1, table.block(2));
+        assert_ne!(shadow.sum(), Some(sum));
+        shadow.set_block(1, table.block(1));
+        assert_eq!(shadow.sum(), Some(sum));
+        // Two entries that changed places, and another end.
+        table.set(Lid(7), PortNum(8));
+        table.set(Lid(8), PortNum(7));
+        assert_ne!(linear_sum(&table, Lid(200)), sum);
+        assert_ne!(shadow.sum(), Some(linear_sum(&table, Lid(199))));
     }
 }

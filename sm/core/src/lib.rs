@@ -26,20 +26,15 @@
 //! let deadline = sweep.next_deadline().expect("a time-out");
 //! sweep.handle_deadline(deadline);
 //! assert!(matches!(sweep.poll_output(), Some(Output::Send { .. })));
-//! # Ok::<(), snin_sm_core::ConfigError>(())
+//! # Ok::<(), snin_sm_database::error::ConfigError>(())
 //! ```
 
 pub mod administration;
 pub mod cluster;
-pub mod config;
-pub mod configuration;
 pub mod control;
 pub mod controllers;
-pub mod database;
 pub mod election;
-pub mod error;
 pub mod events;
-pub mod merge;
 pub mod metrics;
 
 mod activate;
@@ -51,11 +46,9 @@ mod failures;
 mod graph;
 pub mod intake;
 mod keyring;
-mod keys;
 mod lane_tables;
 mod lft_shadow;
 mod limits;
-mod mad_address;
 mod manager;
 pub mod mastership;
 mod mft_shadow;
@@ -63,42 +56,29 @@ pub mod mirror;
 pub mod multicast;
 mod order;
 mod partitioning;
-pub mod partitions;
 mod planning;
-mod programmed;
-pub mod qos_policy;
-mod qos_table;
 mod qos_tables;
 mod query;
 mod reader;
 mod report;
-mod saved;
 mod schedule;
 mod silence;
 mod smp;
 mod survey;
 mod sweep;
 mod target;
-mod trail;
 mod transactions;
 mod trap;
 mod view;
 mod vls;
 mod window;
 
-pub use config::Config;
-pub use error::{ConfigError, Dropped};
 pub use events::{Event, Output};
-pub use keys::{KeyPolicy, KeySecret};
 pub use lane_tables::GrantedLanes;
-pub use mad_address::{Destination, LocalPort, Origin};
 pub use manager::Manager;
 pub use metrics::Metrics;
 pub use multicast::{Group, Groups};
-pub use partitions::Partitions;
 pub use planning::{Computed, Job};
-pub use qos_policy::QosPolicy;
 pub use report::{Missing, Report};
-pub use saved::Saved;
 pub use sweep::Sweep;
 pub use view::FabricView;

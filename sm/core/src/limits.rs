@@ -5,10 +5,10 @@
 use snin_fabric::PortNum;
 use snin_mad::{NodeType, PortInfo, SwitchInfo};
 
-use crate::config::Config;
 use crate::graph::Graph;
 use crate::qos_tables::high_limit;
 use crate::query::{NodeId, PortId};
+use snin_sm_database::config::Config;
 
 /// The greatest LifeTimeValue (IBA 14.2.5.4); from 20 on packets live for ever.
 const LONGEST: u8 = 31;

@@ -19,21 +19,22 @@ use snin_protocol::Time;
 
 use crate::administration::{Administration, Limits, World};
 use crate::cluster::{Cluster, Limits as ClusterLimits, Verdict};
-use crate::config::Config;
-use crate::configuration::{Configuration, Consent, Limits as ConfigurationLimits};
-use crate::database::{self, Database};
-use crate::error::{ConfigError, Dropped};
 use crate::events::{Event, Output, Preferences};
 use crate::keyring::Keyring;
-use crate::mad_address::LocalPort;
 use crate::mastership::{Act, Mastership, Order, SM_INFO};
 use crate::mirror::Mirror;
-use crate::partitions::Partitions;
-use crate::qos_policy::QosPolicy;
 use crate::reader::Reader;
 use crate::report::{Missing, Report};
-use crate::saved::Saved;
 use crate::sweep::Sweep;
+use snin_configuration::{Configuration, Limits as ConfigurationLimits};
+use snin_sm_database::config::Config;
+use snin_sm_database::error::{ConfigError, Dropped};
+use snin_sm_database::judgement::Consent;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::partitions::Partitions;
+use snin_sm_database::qos_policy::QosPolicy;
+use snin_sm_database::records::{self, Database};
+use snin_sm_database::saved::Saved;
 
 /// How often one turn goes between the cores; what is left is for the next one.
 const MOST_ROUNDS: usize = 64;
@@ -84,7 +85,7 @@ impl Manager {
     pub fn new(
         config: Config,
         saved: Saved,
-        kept: impl IntoIterator<Item = database::KeptRecord>,
+        kept: impl IntoIterator<Item = records::KeptRecord>,
     ) -> Result<Self, ConfigError> {
         let reader = match config.read_only {
             true => Some(Box::new(Reader::new(config.clone(), Keyring::new(&config, &saved)?))),
@@ -300,13 +301,13 @@ impl Manager {
     /// What the controller does not prefer any more goes; what it says again keeps its stamp.
     fn prefer(&mut self, preferences: Preferences, now: Time) {
         let Preferences { pins, slices } = preferences;
-        self.database.retain::<database::Pins>(now, |pair| pins.contains_key(pair));
-        self.database.retain::<database::Slices>(now, |port| slices.contains_key(port));
+        self.database.retain::<records::Pins>(now, |pair| pins.contains_key(pair));
+        self.database.retain::<records::Slices>(now, |port| slices.contains_key(port));
         for (pair, lid) in pins {
-            self.database.put::<database::Pins>(pair, lid, now);
+            self.database.put::<records::Pins>(pair, lid, now);
         }
         for (port, slice) in slices {
-            self.database.put::<database::Slices>(port, slice, now);
+            self.database.put::<records::Slices>(port, slice, now);
         }
     }
 
@@ -320,7 +321,7 @@ impl Manager {
         self.owes_groups |= self.regroups();
         if self.owes_groups && self.sweep.is_waiting() && now >= self.group_from {
             self.owes_groups = false;
-            let members_now = self.database.all::<database::Members>().len() as u64;
+            let members_now = self.database.all::<records::Members>().len() as u64;
             self.group_from = now + GROUPS_APART + FOR_A_MEMBER * members_now;
             self.sweep.handle(Event::Groups(Arc::new(groups::members(&self.database))), now);
         }

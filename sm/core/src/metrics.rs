@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use snin_mad::{AttributeId, Class, Method, attribute};
 
-use crate::error::Dropped;
+use snin_sm_database::error::Dropped;
 
 /// Counters since the start. All only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

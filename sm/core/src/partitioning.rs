@@ -8,16 +8,16 @@ use snin_fabric::{Guid, PortIndex, PortNum};
 use snin_mad::tables::PARTITION_BLOCK;
 use snin_mad::{Gid, PKey};
 
-use crate::config::{Config, Enforce};
 use crate::graph::{Graph, KeyTables};
-use crate::merge::{Lineage, Number};
-use crate::partitions::{
-    Block, DEFAULT, Index, Layout, Partitions, Subject, blocks, key_in_name, lay_out, packed,
-    renamed,
-};
 use crate::query::PortId;
 use crate::report::Missing;
 use crate::target::Target;
+use snin_sm_database::config::{Config, Enforce};
+use snin_sm_database::merge::{Lineage, Number};
+use snin_sm_database::partitions::{
+    Block, DEFAULT, Index, Layout, Partitions, Subject, blocks, key_in_name, lay_out, packed,
+    renamed,
+};
 
 /// Everything that has a say in what partition tables are to be: the operator's file, in the numbers of now, and
 /// the tables with which ports came from other subnets.

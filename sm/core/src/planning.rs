@@ -16,8 +16,8 @@ use snin_fabric::{Addresses, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortInd
 use super::address::{self, Wishes};
 use crate::discovered::Discovered;
 use crate::multicast::{Groups, McPlan};
-use crate::saved::Saved;
 use crate::target::Target;
+use snin_sm_database::saved::Saved;
 
 /// A computation that takes milliseconds to seconds: run it wherever that does no harm.
 #[derive(Debug)]

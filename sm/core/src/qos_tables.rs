@@ -6,12 +6,12 @@ use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
 use snin_mad::{NodeType, PortInfo, SlToVl};
 
-use crate::config::{Config, QosOptions};
 use crate::graph::{Graph, Port, is_up};
 use crate::lane_tables;
-use crate::qos_table::{LaneUse, QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
 use crate::vls::{QUARTER, arbitration, is_port_zero, operational_vls};
+use snin_sm_database::config::{Config, QosOptions};
+use snin_sm_database::qos_table::{LaneUse, QosTable, QosTableId};
 
 /// Whether tables are managed.
 pub(crate) fn are_managed(config: &Config, graph: &Graph) -> bool {

@@ -2,9 +2,9 @@
 
 use snin_fabric::PortNum;
 
-use crate::configuration::{Ask, LinkOrder};
-use crate::mad_address::LocalPort;
-use crate::qos_table::QosTableId;
+use snin_sm_database::judgement::{Ask, LinkOrder};
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::qos_table::QosTableId;
 
 /// A node's place in the [`Graph`](super::graph::Graph): its own for as long as the core lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

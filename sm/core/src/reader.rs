@@ -22,14 +22,11 @@ use snin_fabric::{Addresses, ForwardingTable, Lid, NodeKind, PortIndex, PortNum,
 use snin_mad::{Mad, Method, PortState};
 use snin_protocol::Time;
 
-use crate::config::Config;
 use crate::discovered::Discovered;
-use crate::error::Dropped;
 use crate::events::{Event, Output};
 use crate::failures::Failures;
 use crate::graph::{Graph, KeyTables};
 use crate::keyring::Keyring;
-use crate::mad_address::{Destination, LocalPort};
 use crate::metrics::Metrics;
 use crate::multicast::Groups;
 use crate::planning::{Computed, Job, Read, Work};
@@ -40,6 +37,9 @@ use crate::survey::Survey;
 use crate::target::Target;
 use crate::transactions::{Expired, Transactions, parse};
 use crate::view::{FabricView, uncovered};
+use snin_sm_database::config::Config;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::mad_address::{Destination, LocalPort};
 
 /// How soon after a reading that said something else the next one begins, at most.
 const SOON: Time = Time::millis(100);

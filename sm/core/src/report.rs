@@ -7,11 +7,11 @@ use snin_fabric::{Guid, Lid, LinkRate, Mlid, PortNum};
 use snin_mad::{SmInfo, SmState};
 
 use crate::cluster::Verdict;
-use crate::configuration::PortReport;
 use crate::control::{Control, Outcome};
 use crate::election::State as ElectionState;
-use crate::merge::{self, MergeError};
 use crate::mirror::MirrorReport;
+use snin_configuration::PortReport;
+use snin_sm_database::merge::{self, MergeError};
 
 /// What an operator wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]

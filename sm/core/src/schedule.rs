@@ -8,10 +8,10 @@ use snin_fabric::{Lid, Lmc, PortNum};
 
 use crate::graph::Graph;
 use crate::mft_shadow::MaskBlock;
-use crate::partitions;
-use crate::qos_table::QosTableId;
 use crate::query::{NodeId, PortId};
-use crate::trail::Trail;
+use snin_sm_database::partitions;
+use snin_sm_database::qos_table::QosTableId;
+use snin_sm_database::trail::Trail;
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]

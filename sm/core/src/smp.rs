@@ -8,17 +8,17 @@ use snin_mad::{
 };
 
 use super::activate::port_info;
-use crate::config::Config;
-use crate::configuration::{Ask, LinkOrder};
 use crate::graph::Graph;
 use crate::limits::life_time;
-use crate::mad_address::LocalPort;
-use crate::qos_table::QosTable;
 use crate::qos_tables::wanted;
 use crate::query::{PortId, Query};
 use crate::schedule::Step;
 use crate::target::Target;
-use crate::trail::Trail;
+use snin_sm_database::config::Config;
+use snin_sm_database::judgement::{Ask, LinkOrder};
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::qos_table::QosTable;
+use snin_sm_database::trail::Trail;
 
 /// The SMP of a question and the port by which it leaves; `None` where the node is not there any more.
 pub(crate) fn question(graph: &Graph, query: Query) -> Option<(LocalPort, Mad)> {

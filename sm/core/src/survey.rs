@@ -26,7 +26,7 @@ use snin_mad::{
 use crate::graph::homes::Homes;
 use crate::graph::{Graph, Trouble};
 use crate::query::{NodeId, PortId, Query};
-use crate::trail::Trail;
+use snin_sm_database::trail::Trail;
 
 /// One survey.
 #[derive(Debug)]

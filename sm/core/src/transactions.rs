@@ -8,11 +8,11 @@ use snin_protocol::Time;
 
 use super::agent_queues::AgentQueues;
 use super::window::Window;
-use crate::config::Config;
-use crate::error::Dropped;
-use crate::mad_address::LocalPort;
 use crate::query::{NodeId, Query};
-use crate::trail::Trail;
+use snin_sm_database::config::Config;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::trail::Trail;
 
 /// One question in flight.
 struct Sent {

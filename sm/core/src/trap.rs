@@ -3,7 +3,7 @@
 use snin_fabric::Lid;
 use snin_mad::{Notice, Trap};
 
-use crate::error::Dropped;
+use snin_sm_database::error::Dropped;
 
 /// What is no longer as it was known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

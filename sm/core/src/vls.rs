@@ -3,9 +3,9 @@
 use snin_fabric::PortNum;
 use snin_mad::{PortInfo, PortState, VlArbitration, VlCount};
 
-use crate::config::Config;
 use crate::graph::Graph;
 use crate::query::PortId;
+use snin_sm_database::config::Config;
 
 /// Entries of a quarter of an arbitration table.
 pub(crate) const QUARTER: usize = 32;

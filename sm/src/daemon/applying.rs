@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
+use snin_configuration::{Expected, Instruction};
 use snin_daemon::control::Client;
 use snin_daemon::shared::Embedded;
 use snin_daemon::text;
@@ -15,7 +16,6 @@ use snin_protocol::operator::manager::{
 };
 use snin_sm_core::Event;
 use snin_sm_core::cluster::ClusterEvent;
-use snin_sm_core::configuration::{Expected, Instruction};
 use tracing::{info, warn};
 
 use super::answering::{Answer, Refused, made};

@@ -52,7 +52,7 @@ pub enum ConsentFrom {
     Static,
 }
 
-impl From<KeyPolicy> for snin_sm_core::KeyPolicy {
+impl From<KeyPolicy> for snin_sm_database::keys::KeyPolicy {
     fn from(policy: KeyPolicy) -> Self {
         match policy {
             KeyPolicy::Given => Self::Given,

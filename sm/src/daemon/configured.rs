@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
+use snin_configuration::{
+    Action, Expected, ExpectedSwitch, Instruction, Limits, Mark, Mode, PortReport, check,
+    differences, learn,
+};
 use snin_daemon::store;
 use snin_fabric::{Guid, PortNum};
 use snin_protocol::operator::manager::{
@@ -16,12 +20,10 @@ use snin_protocol::operator::manager::{
     LearnConfiguration, LearntConfiguration, Objections, Port, PortState, Ports, PortsTold,
 };
 use snin_sm_core::cluster::ClusterEvent;
-use snin_sm_core::configuration::{
-    Action, Consent, Expected, ExpectedSwitch, Instruction, Limits, Mark, Mode, PortReport, Seen,
-    check, differences, learn,
-};
-use snin_sm_core::database::Place;
 use snin_sm_core::{Event, Manager};
+use snin_sm_database::judgement::Consent;
+use snin_sm_database::records::Place;
+use snin_sm_database::seen::Seen;
 use tracing::{info, warn};
 
 use super::answering::{Answer, Refused, made};

@@ -11,8 +11,9 @@
 use std::collections::BTreeMap;
 
 use snin_mad::{Class, PKey};
-use snin_sm_core::Origin;
-use snin_sm_core::{Event, LocalPort};
+use snin_sm_core::Event;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::mad_address::Origin;
 
 use crate::port::Received;
 

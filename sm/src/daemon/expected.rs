@@ -24,11 +24,12 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use serde::Deserialize;
+use snin_configuration::{
+    Application, Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Tests,
+};
 use snin_fabric::{Guid, PortNum, Speed, Width};
 use snin_protocol::Time;
-use snin_sm_core::configuration::{
-    Application, Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Seen, Tests,
-};
+use snin_sm_database::seen::Seen;
 use toml::Spanned;
 
 use super::lines;

@@ -8,8 +8,8 @@ use snin_protocol::operator::manager::{State, Status};
 use super::demultiplexer::DropReason;
 use super::run::Daemon;
 use super::summary::{self, FaultKind};
-use snin_sm_core::database::{Groups, Members, Services, Subscriptions};
-use snin_sm_core::error::Dropped;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::records::{Groups, Members, Services, Subscriptions};
 
 /// Everything, now.
 pub(super) fn page(daemon: &Daemon, status: &Status) -> String {

@@ -24,7 +24,7 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::Gid;
 use snin_mad::sa::{InformInfo, JoinState, McMemberRecord, Record, ServiceRecord};
 use snin_protocol::Time;
-use snin_sm_core::database::{
+use snin_sm_database::records::{
     Group, Kept, KeptRecord, Member, Service, Stamp, Subscriber, Subscription,
 };
 

@@ -18,8 +18,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use snin_configuration::{Expected, Tests};
 use snin_fabric::Guid;
-use snin_sm_core::configuration::{Expected, Tests};
 
 use super::expected::{Units, keys, parse_toml, test_values};
 
@@ -168,9 +168,10 @@ pub(super) fn write(expected: &Expected, behind: &BTreeMap<(Guid, u8), String>) 
 
 #[cfg(test)]
 mod tests {
+    use snin_configuration::Mode;
     use snin_fabric::PortNum;
     use snin_protocol::Time;
-    use snin_sm_core::configuration::{Mode, Seen};
+    use snin_sm_database::seen::Seen;
 
     use super::*;
     use crate::daemon::expected;

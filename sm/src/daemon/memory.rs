@@ -34,8 +34,9 @@ use snin_fabric::dump::guid2lid;
 use snin_fabric::{Guid, Lmc};
 
 use super::failure::Failure;
-use snin_sm_core::merge::Lineage;
-use snin_sm_core::{KeySecret, Saved};
+use snin_sm_database::keys::KeySecret;
+use snin_sm_database::merge::Lineage;
+use snin_sm_database::saved::Saved;
 use tracing::warn;
 
 /// Routing trees at most: a root and a plane each.

@@ -5,7 +5,9 @@ use std::path::Path;
 use snin_daemon::settings::Loaded;
 use snin_daemon::text;
 use snin_fabric::Guid;
-use snin_sm_core::{Event, Partitions, QosPolicy};
+use snin_sm_core::Event;
+use snin_sm_database::partitions::Partitions;
+use snin_sm_database::qos_policy::QosPolicy;
 use tracing::warn;
 
 use super::choices::RoutingEngine;
@@ -20,7 +22,7 @@ use super::settings::Settings;
 pub fn read(path: Option<&Path>) -> Result<Partitions, Failure> {
     let Some(path) = path else { return Ok(Partitions::default()) };
     let text = text::read(path).map_err(Failure::text(path))?;
-    text.parse().map_err(|error: snin_sm_core::partitions::BadPartitions| Failure::Content {
+    text.parse().map_err(|error: snin_sm_database::partitions::BadPartitions| Failure::Content {
         path: path.to_owned(),
         what: error.to_string(),
     })
@@ -33,7 +35,7 @@ pub fn read(path: Option<&Path>) -> Result<Partitions, Failure> {
 pub fn qos_policy(path: Option<&Path>) -> Result<QosPolicy, Failure> {
     let Some(path) = path else { return Ok(QosPolicy::default()) };
     let text = text::read(path).map_err(Failure::text(path))?;
-    text.parse().map_err(|error: snin_sm_core::qos_policy::BadPolicy| Failure::Content {
+    text.parse().map_err(|error: snin_sm_database::qos_policy::BadPolicy| Failure::Content {
         path: path.to_owned(),
         what: error.to_string(),
     })

@@ -10,10 +10,10 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use snin_configuration::Expected;
 use snin_daemon::control::Client;
 use snin_daemon::text::{self, TextError};
 use snin_daemon::worker::Worker;
-use snin_sm_core::configuration::Expected;
 
 use super::expected::{LONGEST, parse};
 

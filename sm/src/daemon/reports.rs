@@ -13,7 +13,7 @@ use super::activity::{between, is_quiet};
 use super::run::Daemon;
 use snin_sm_core::Report;
 use snin_sm_core::control::{Control, Outcome};
-use snin_sm_core::merge::Tell;
+use snin_sm_database::merge::Tell;
 
 /// Switches that an event names one by one; of more it says how many there are.
 const NAMED: usize = 64;
@@ -141,7 +141,7 @@ impl Daemon {
 
     /// Other subnets were joined to this one: all that changed goes to the log, and who has to be told by their
     /// admin.
-    fn joined(&mut self, report: &snin_sm_core::merge::Report) {
+    fn joined(&mut self, report: &snin_sm_database::merge::Report) {
         report.to_string().lines().for_each(|line| info!("joined: {line}"));
         let tell: Vec<&Tell> = report.tell.iter().take(NAMED).collect();
         let fields = json!({

@@ -25,11 +25,12 @@ use super::failure::Failure;
 use super::reading::{FileRequest, Purpose, is_trusted};
 use super::run::Daemon;
 use super::summary::{self, state_of};
-use snin_sm_core::configuration::Instruction;
+use snin_configuration::Instruction;
+use snin_sm_core::FabricView;
 use snin_sm_core::control::Control;
 use snin_sm_core::events::Event;
 use snin_sm_core::mastership::Standing;
-use snin_sm_core::{FabricView, merge};
+use snin_sm_database::merge;
 
 /// Instructions to other managers that are under way at one time.
 const MOST_INSTRUCTIONS: usize = 64;

@@ -8,8 +8,8 @@ use snin_daemon::group::GroupName;
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_protocol::view::Policy;
-use snin_sm_core::config::{Config, Enforce, QosOptions, READ_SMPS};
-use snin_sm_core::error::ConfigError;
+use snin_sm_database::config::{Config, Enforce, QosOptions, READ_SMPS};
+use snin_sm_database::error::ConfigError;
 
 use super::choices::{ConsentFrom, KeyPolicy, RoutingEngine};
 
@@ -429,7 +429,8 @@ mod tests {
     use snin_daemon::settings::{parse, template};
 
     use super::*;
-    use snin_sm_core::{Saved, Sweep};
+    use snin_sm_core::Sweep;
+    use snin_sm_database::saved::Saved;
 
     /// But for lanes: a core without settings writes none.
     #[test]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use snin_daemon::trouble::{News, Trouble};
 use snin_protocol::Time;
-use snin_sm_core::Saved;
-use snin_sm_core::database::{Database, KeptRecord};
+use snin_sm_database::records::{Database, KeptRecord};
+use snin_sm_database::saved::Saved;
 
 use super::failure::Failure;
 use super::kept::KeptFile;
@@ -132,7 +132,7 @@ mod tests {
     use std::fs;
 
     use snin_fabric::{Guid, Lid, Lmc};
-    use snin_sm_core::database::Aliases;
+    use snin_sm_database::records::Aliases;
 
     use super::*;
 

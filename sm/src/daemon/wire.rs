@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use snin_daemon::watch::Watch;
 use snin_mad::{Mad, QKey};
-use snin_sm_core::LocalPort;
-use snin_sm_core::Origin;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::mad_address::Origin;
 use tracing::error;
 
 use crate::port::{Address, Port, PortError, Received, Sent};
-use snin_sm_core::Destination;
+use snin_sm_database::mad_address::Destination;
 
 /// The Q_Key of queue pair 1 (IBA 10.2.4).
 const GENERAL: QKey = QKey(0x8001_0000);

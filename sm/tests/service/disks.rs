@@ -10,7 +10,8 @@ use snin_judges::{Disk, JudgeError, Simulator, ends_of, flipped};
 use snin_protocol::Time;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
-use snin_sm_core::{KeySecret, Saved};
+use snin_sm_database::keys::KeySecret;
+use snin_sm_database::saved::Saved;
 
 use crate::daemon::{Daemon, SNIN_SM, fabric, get};
 

@@ -2,7 +2,7 @@
 
 use snin_emulator::{AdapterModel, SwitchModel};
 use snin_mad::Mtu;
-use snin_sm_core::Config;
+use snin_sm_database::config::Config;
 
 /// The service level of what is granted, where it has a lane of its own.
 pub const GRANTED: u8 = 1;

@@ -6,6 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use snin_configuration::{Configuration, Expected, Instruction, Limits, Mode, Tests, learn};
 use snin_emulator::data::PortLanes;
 use snin_emulator::{AttachError, ClientId, Emulator};
 use snin_fabric::check::cover::{CoverReport, cover};
@@ -17,13 +18,12 @@ use snin_fabric::{
 use snin_mad::capture::Recording;
 use snin_mad::{Attribute as _, Mad, PERMISSIVE, PKey, PhysicalState, PortInfo, PortState};
 use snin_protocol::Time;
-use snin_sm_core::Origin;
-use snin_sm_core::configuration::{
-    Configuration, Consent, Expected, Instruction, Limits, Mode, Tests, learn,
-};
-use snin_sm_core::{
-    ConfigError, Destination, Event, FabricView, LocalPort, Missing, Output, Report, Saved, Sweep,
-};
+use snin_sm_core::{Event, FabricView, Missing, Output, Report, Sweep};
+use snin_sm_database::error::ConfigError;
+use snin_sm_database::judgement::Consent;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::saved::Saved;
 
 use super::event::Act;
 
@@ -124,7 +124,7 @@ impl Subnet {
     pub fn new(
         topology: &Topology,
         hardware: snin_emulator::Config,
-        config: snin_sm_core::Config,
+        config: snin_sm_database::config::Config,
     ) -> Result<Self, SubnetError> {
         let mut emulator = Emulator::new(topology, hardware);
         let adapters = topology.nodes().filter(|&n| topology.node(n).kind == NodeKind::Adapter);

@@ -66,7 +66,10 @@ fn world(setup: Setup, topology: &Topology) -> World<'_> {
 /// The manager leaves tables alone for so many milliseconds, unless the controller says that it need not.
 fn world_that_waits(clear_wait_ms: u32, setup: Setup, topology: &Topology) -> World<'_> {
     let hardware = snin_emulator::Config { seed: 1, ..snin_emulator::Config::default() };
-    let config = snin_sm_core::Config { clear_wait_ms, ..snin_sm_core::Config::default() };
+    let config = snin_sm_database::config::Config {
+        clear_wait_ms,
+        ..snin_sm_database::config::Config::default()
+    };
     let mut subnet = Subnet::new(topology, hardware, config).unwrap();
     subnet.bring_up(Time::secs(10));
     World::new(setup, topology, subnet).unwrap()

@@ -13,6 +13,8 @@ const PURE: &[&str] = &[
     "fabric",
     "protocol",
     "sm/mad",
+    "sm/database",
+    "sm/configuration",
     "sm/core",
     "controller/core",
     "endnode-agent/core",

@@ -16,11 +16,13 @@ const LAYERS: &[(&str, u32)] = &[
     ("snin-mad", 2),
     ("snin-umad", 1),
     ("snin-daemon", 2),
-    ("snin-sm-core", 3),
+    ("snin-sm-database", 3),
+    ("snin-configuration", 4),
+    ("snin-sm-core", 5),
     ("snin-controller-core", 2),
     // Bugs planted in a copy of the controller's core, for its tests.
     ("snin-mutants", 3),
-    ("snin-sm", 4),
+    ("snin-sm", 6),
     ("snin-controller", 3),
     ("snin-agent-core", 2),
     ("snin-verbs", 2),
@@ -31,13 +33,13 @@ const LAYERS: &[(&str, u32)] = &[
     ("snin-agent-software", 3),
     ("snin-emulator", 3),
     ("snin-emulator-server", 4),
-    ("snin-lab", 4),
+    ("snin-lab", 6),
     ("snin-lat", 4),
-    ("snin-report", 5),
-    ("snin", 6),
+    ("snin-report", 7),
+    ("snin", 8),
     // Test support: starts the programs that judge our claims.
-    ("snin-judges", 7),
-    ("snin-benches", 8),
+    ("snin-judges", 9),
+    ("snin-benches", 10),
 ];
 
 /// Crates with lints of their own: four call C, and a test of the agent has an allocator of its own.
@@ -48,6 +50,8 @@ const PURE: &[&str] = &[
     "snin-fabric",
     "snin-protocol",
     "snin-mad",
+    "snin-sm-database",
+    "snin-configuration",
     "snin-sm-core",
     "snin-controller-core",
     "snin-agent-core",

@@ -8,7 +8,7 @@ use super::answer::Answer;
 use super::query::RecordQuery;
 use super::trust::Requester;
 use super::{Outcome, World, record};
-use crate::database::{Aliases, Place, Port};
+use snin_sm_database::records::{Aliases, Place, Port};
 
 /// LID and block.
 const NEEDED: ComponentMask = ComponentMask::of(&[0, 1]);

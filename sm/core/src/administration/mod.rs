@@ -6,7 +6,7 @@
 //!                     records, paths, membership, services, subscriptions, aliases
 //! ```
 //!
-//! It answers from the [database](crate::database): what it reads was found and programmed by the sweep, what
+//! It answers from the [database](snin_sm_database::records): what it reads was found and programmed by the sweep, what
 //! it writes (groups, members, services, subscriptions) the rest of the manager follows by the database's log.
 //! It says nothing before the subnet is up, and nothing while another manager is master.
 
@@ -32,11 +32,11 @@ use snin_mad::sa::{Record, SaNotice, SaRequest, SaStatus};
 use snin_mad::{AttributeId, Class, Mad, Method, Notice, PKey, Status, Table as _};
 use snin_protocol::Time;
 
-use crate::config::Config;
-use crate::database::Database;
-use crate::mad_address::Origin;
 use crate::sweep::Sweep;
 use crate::view::FabricView;
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::records::Database;
 
 pub use transport::Limits;
 

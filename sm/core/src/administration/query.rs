@@ -7,7 +7,7 @@ use snin_mad::{Method, Status};
 use super::answer::{Answer, append};
 use super::trust::Requester;
 use super::{Outcome, World, records};
-use crate::database::{Place, Port};
+use snin_sm_database::records::{Place, Port};
 
 /// The longest answer, in bytes: more than every table of the largest fabric.
 pub(super) const LONGEST: usize = 16 << 20;
@@ -117,7 +117,7 @@ impl<'a> RecordQuery<'a> {
             At::Nowhere => Vec::new(),
             At::Anywhere => world.database.ends().collect(),
             At::Port(place) => {
-                let port = world.database.get::<crate::database::Ports>(&place);
+                let port = world.database.get::<snin_sm_database::records::Ports>(&place);
                 port.map(|port| (place, port)).into_iter().collect()
             }
         }
@@ -129,7 +129,7 @@ impl<'a> RecordQuery<'a> {
         match self.at {
             At::Nowhere => Vec::new(),
             At::Anywhere => {
-                let all = database.all::<crate::database::Ports>().iter();
+                let all = database.all::<snin_sm_database::records::Ports>().iter();
                 all.map(|(place, port)| (*place, port)).collect()
             }
             At::Port((node, num)) if is_switch(world, node) => {
@@ -142,7 +142,7 @@ impl<'a> RecordQuery<'a> {
 }
 
 pub(super) fn is_switch(world: &World<'_>, node: Guid) -> bool {
-    let node = world.database.get::<crate::database::Nodes>(&node);
+    let node = world.database.get::<snin_sm_database::records::Nodes>(&node);
     node.is_some_and(|node| node.info.node_type == snin_mad::NodeType::Switch)
 }
 

@@ -10,7 +10,7 @@ use super::answer::Answer;
 use super::query::RecordQuery;
 use super::trust::Requester;
 use super::{Outcome, World, record};
-use crate::database::{Database, Service, ServiceKey, Services};
+use snin_sm_database::records::{Database, Service, ServiceKey, Services};
 
 /// For ever.
 const FOR_EVER: u32 = u32::MAX;

@@ -9,7 +9,7 @@ use super::answer::Answer;
 use super::query::RecordQuery;
 use super::trust::Requester;
 use super::{Outcome, World, record};
-use crate::database::{Subscriber, Subscription, Subscriptions};
+use snin_sm_database::records::{Subscriber, Subscription, Subscriptions};
 
 /// The most subscriptions.
 const MOST: usize = 262_144;

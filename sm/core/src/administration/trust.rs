@@ -4,7 +4,7 @@ use snin_fabric::Guid;
 use snin_mad::{PKey, SmKey};
 
 use super::{Origin, Unanswered, World};
-use crate::database::{Place, Port};
+use snin_sm_database::records::{Place, Port};
 
 /// The port that asks.
 #[derive(Clone, Debug)]

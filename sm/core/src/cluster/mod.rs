@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
-use crate::configuration::Consent;
 use crate::election::Priority;
+use snin_sm_database::judgement::Consent;
 
 pub use entries::{CHOSEN, EXPECTED, Entries, Entry, Registration};
 pub use verdict::Verdict;

@@ -1,8 +1,8 @@
 //! The manager's own ports: every way begins at one of them, and one is where the manager sits.
 
 use super::Graph;
-use crate::mad_address::LocalPort;
 use crate::query::{NodeId, PortId};
+use snin_sm_database::mad_address::LocalPort;
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]

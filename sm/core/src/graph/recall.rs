@@ -4,9 +4,9 @@ use snin_fabric::PortNum;
 use snin_mad::PortState;
 
 use super::{Graph, Node, is_up};
-use crate::database::{self, Database, Links, Nodes, Ports};
 use crate::lft_shadow::LftShadow;
 use crate::query::{NodeId, PortId};
+use snin_sm_database::records::{self, Database, Links, Nodes, Ports};
 
 impl Graph {
     /// Forgets what was discovered and takes the database's word for it; `false`, and nothing is changed, where
@@ -41,7 +41,7 @@ impl Graph {
         true
     }
 
-    fn recall_node(&mut self, known: &database::Node, survey: u32) {
+    fn recall_node(&mut self, known: &records::Node, survey: u32) {
         let Some(id) = self.admit(&known.info) else { return };
         let node = self.node_mut(id);
         *node = Node::new(known.info.clone());
@@ -54,7 +54,7 @@ impl Graph {
         node.switch.clone_from(&known.switch);
     }
 
-    fn recall_port(&mut self, end: PortId, known: &database::Port) {
+    fn recall_port(&mut self, end: PortId, known: &records::Port) {
         if let Some(guid) = known.guid.filter(|_| end.1 != PortNum::ZERO) {
             self.claim_port_guid(end, guid, None);
         }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use snin_fabric::{Lid, PortNum};
 
 use super::{Graph, Port};
-use crate::mad_address::LocalPort;
 use crate::query::{NodeId, PortId, Query};
-use crate::trail::Trail;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::trail::Trail;
 
 /// The most switches that a packet is followed through.
 const MOST_HOPS: usize = 64;
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
     use crate::graph::homes::Homes;
-    use crate::mad_address::LocalPort;
+    use snin_sm_database::mad_address::LocalPort;
 
     fn node(graph: &mut Graph, guid: u64, node_type: NodeType, ports: u8) -> NodeId {
         let info = NodeInfo {

@@ -5,10 +5,10 @@ use snin_protocol::Time;
 
 use super::Manager;
 use crate::cluster::{Cluster, Own};
-use crate::configuration::Instruction;
 use crate::election::Priority;
 use crate::events::Output;
 use crate::report::Report;
+use snin_configuration::Instruction;
 
 impl Manager {
     /// The cluster's service, where there is one.

@@ -3,8 +3,8 @@
 use snin_fabric::Mlid;
 
 use super::Manager;
-use crate::database::{self, Change, Database};
 use crate::multicast::Groups;
+use snin_sm_database::records::{self, Change, Database};
 
 impl Manager {
     /// Whether groups or members have changed since the sweep was last told.
@@ -20,12 +20,12 @@ impl Manager {
 /// Every group's members as the sweep wants to know them: by address, and who gets what is sent.
 pub(super) fn members(database: &Database) -> Groups {
     let mut groups = Groups::new();
-    let address = |group: &database::Group| Mlid::new(group.record.mlid.0);
-    for mlid in database.all::<database::Groups>().iter().filter_map(|(_, group)| address(group)) {
+    let address = |group: &records::Group| Mlid::new(group.record.mlid.0);
+    for mlid in database.all::<records::Groups>().iter().filter_map(|(_, group)| address(group)) {
         groups.entry(mlid).or_default();
     }
-    for ((mgid, guid), member) in database.all::<database::Members>().iter() {
-        let group = database.get::<database::Groups>(mgid).and_then(address);
+    for ((mgid, guid), member) in database.all::<records::Members>().iter() {
+        let group = database.get::<records::Groups>(mgid).and_then(address);
         let Some(mlid) = group else { continue };
         // A port that joined by an alias GUID is known by its own.
         let own = database.by_guid(*guid).and_then(|(_, port)| port.guid).unwrap_or(*guid);

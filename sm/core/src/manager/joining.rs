@@ -11,14 +11,14 @@ use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::Manager;
-use crate::database::Node;
 use crate::events::Output;
-use crate::keys::KeySecret;
 use crate::mastership::Order;
-use crate::merge::{Entry, Lineage, MergeError, Merged, Rules, Snapshot, merge};
 use crate::mirror::rows::put_said;
 use crate::report::Report;
-use crate::saved::Saved;
+use snin_sm_database::keys::KeySecret;
+use snin_sm_database::merge::{Entry, Lineage, MergeError, Merged, Rules, Snapshot, merge};
+use snin_sm_database::records::Node;
+use snin_sm_database::saved::Saved;
 
 impl Manager {
     /// Joins the databases of all subnets that were met, once they are here.

@@ -8,13 +8,14 @@ use snin_protocol::Time;
 
 use super::Manager;
 use crate::administration::AdministrationMetrics;
-use crate::configuration::{Configuration, Seen};
-use crate::database::{Database, Stamp};
 use crate::mastership::Standing;
-use crate::merge::{Entry, Snapshot};
 use crate::metrics::Metrics;
 use crate::report::Missing;
 use crate::view::FabricView;
+use snin_configuration::Configuration;
+use snin_sm_database::merge::{Entry, Snapshot};
+use snin_sm_database::records::{Database, Stamp};
+use snin_sm_database::seen::Seen;
 
 impl Manager {
     /// What the sweep core counted.

@@ -8,9 +8,9 @@ use super::handover::Linger;
 use super::questions::{Purpose, Way};
 use super::{Mastership, Order};
 use crate::control::{Control, Outcome};
-use crate::error::Dropped;
-use crate::mad_address::LocalPort;
 use crate::report::Report;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::mad_address::LocalPort;
 
 impl Mastership {
     /// Another manager tells this one something. What is not for its state is refused; one with another key

@@ -161,7 +161,7 @@ mod tests {
     use snin_mad::PortState;
 
     use super::*;
-    use crate::config::Config;
+    use snin_sm_database::config::Config;
 
     /// Ports of a cold fabric are not ACTIVE yet: else all were alike that have a cable and that have none.
     #[test]

@@ -37,12 +37,12 @@ use snin_mad::{Attribute, Mad, Method, SmInfo, SmKey, SmState, Smp, Status, Tran
 use snin_protocol::Time;
 
 use crate::cluster::Mandate;
-use crate::config::Config;
-use crate::database::Place;
-use crate::error::Dropped;
-use crate::keys::KeyPolicy;
-use crate::mad_address::{Destination, LocalPort};
 use crate::report::Report;
+use snin_sm_database::config::Config;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::keys::KeyPolicy;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::records::Place;
 
 pub(crate) use peers::Found;
 pub use peers::Standing;

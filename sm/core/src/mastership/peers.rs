@@ -9,9 +9,9 @@ use snin_protocol::Time;
 
 use super::questions::Way;
 use super::{MOST_PEERS, Mastership, Own};
-use crate::database::{Database, Manager, Managers, Place};
 use crate::report::Report;
-use crate::trail::Trail;
+use snin_sm_database::records::{Database, Manager, Managers, Place};
+use snin_sm_database::trail::Trail;
 
 /// A port that says that a manager sits there, as a survey met it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@ use snin_protocol::Time;
 use super::Mastership;
 use super::peers::is_foreign;
 use super::questions::Purpose;
-use crate::error::Dropped;
-use crate::mad_address::LocalPort;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::mad_address::LocalPort;
 
 /// Own ports are asked so seldom at least, however often they change.
 const APART: Time = Time::millis(10);

@@ -9,10 +9,10 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 
-use crate::config::Config;
 use crate::control::Control;
-use crate::mad_address::{Destination, LocalPort};
-use crate::trail::Trail;
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::trail::Trail;
 
 /// Questions in flight; beyond them the oldest is forgotten.
 const MOST: usize = 1_024;

@@ -7,7 +7,7 @@ use snin_mad::{PortInfo, PortState, SmState};
 use snin_protocol::Time;
 
 use super::{Mastership, Order, Own};
-use crate::mad_address::LocalPort;
+use snin_sm_database::mad_address::LocalPort;
 
 impl Mastership {
     /// The local port at which this manager sits.

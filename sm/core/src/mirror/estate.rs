@@ -12,8 +12,8 @@ use snin_protocol::mirror::{Follow, FromStandby, Have, Part, PartKind};
 
 use super::rows::Gathered;
 use super::{Link, Mirror, MirrorOutput, Surroundings};
-use crate::keys::KeySecret;
-use crate::merge::Snapshot;
+use snin_sm_database::keys::KeySecret;
+use snin_sm_database::merge::Snapshot;
 
 /// The database of a manager that was master, on its way here.
 #[derive(Debug)]

@@ -33,10 +33,10 @@ use snin_protocol::Time;
 use snin_protocol::election::Ballot;
 use snin_protocol::mirror::{FromMaster, FromStandby, Line, Standing as Told};
 
-use crate::config::Config;
-use crate::database::Database;
-use crate::keys::KeyPolicy;
-use crate::saved::Saved;
+use snin_sm_database::config::Config;
+use snin_sm_database::keys::KeyPolicy;
+use snin_sm_database::records::Database;
+use snin_sm_database::saved::Saved;
 
 use copy::Copy;
 use estate::Estate;

@@ -1,4 +1,4 @@
-//! The database as lines: the tables that are mirrored, in the form of a [snapshot's file](crate::merge::write()).
+//! The database as lines: the tables that are mirrored, in the form of a [snapshot's file](snin_sm_database::merge::write()).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use snin_fabric::{Guid, Lmc};
 use snin_mad::MKey;
 use snin_protocol::Time;
 
-use crate::database::{
+use snin_sm_database::keys::KeySecret;
+use snin_sm_database::merge::file::{line, record};
+use snin_sm_database::merge::row::{Lids, Row};
+use snin_sm_database::merge::words::{Words, octets, unoctets};
+use snin_sm_database::merge::{Entry, Gathering, Snapshot};
+use snin_sm_database::records::{
     Aliases, Change, Database, Groups, Kind, Links, Members, Nodes, Ports, Programmed, Programs,
     Services, Stamp, Subscriptions,
 };
-use crate::keys::KeySecret;
-use crate::merge::file::{line, record};
-use crate::merge::row::{Lids, Row};
-use crate::merge::words::{Words, octets, unoctets};
-use crate::merge::{Entry, Gathering, Snapshot};
-use crate::saved::Saved;
+use snin_sm_database::saved::Saved;
 
 /// The tables that have checksums, in their order.
 pub(super) const TABLES: [&str; 10] = [
@@ -131,7 +131,7 @@ fn programs(guid: Guid, programmed: Option<&Programmed>) -> String {
 
 fn sum(words: &mut Words<'_>) -> Option<Option<u64>> {
     match words.peek()? {
-        "none" => words.next().map(|_| None),
+        "none" => words.word().map(|_| None),
         _ => words.number().map(Some),
     }
 }
@@ -256,7 +256,7 @@ impl Gathered {
 
     fn line(&mut self, line: &str) -> Option<()> {
         let mut words = Words::new(line);
-        match words.next()? {
+        match words.word()? {
             "lmc" => self.saved.lmc = Some(Lmc::new(words.decimal()?.try_into().ok()?)?),
             "tree" => {
                 let (root, plane, place) = (words.guid()?, words.decimal()?, words.decimal()?);
@@ -264,7 +264,7 @@ impl Gathered {
                 self.saved.trees.insert(key, place.try_into().ok()?);
             }
             kind @ ("secret" | "former") => {
-                let secret = unoctets(words.next()?)?.try_into().ok()?;
+                let secret = unoctets(words.word()?)?.try_into().ok()?;
                 let generation = words.decimal()?.try_into().ok()?;
                 let keys = KeySecret { secret, generation };
                 match kind {

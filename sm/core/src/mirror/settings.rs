@@ -1,8 +1,8 @@
 //! Settings that have to be the same at all managers of a subnet.
 
 use super::rows::hash;
-use crate::config::Config;
-use crate::partitions::Partitions;
+use snin_sm_database::config::Config;
+use snin_sm_database::partitions::Partitions;
 
 /// This manager's, a line each. Keys are not among them: a session may be readable.
 pub(super) fn of(config: &Config) -> String {

@@ -11,10 +11,10 @@ use snin_protocol::mirror::{
 
 use super::rows::{TABLES, Telling, changed, checksum, saved_since, table};
 use super::{Link, Mirror, MirrorOutput, Surroundings};
-use crate::database::Database;
-use crate::keys::KeySecret;
-use crate::merge::words::octets;
-use crate::saved::Saved;
+use snin_sm_database::keys::KeySecret;
+use snin_sm_database::merge::words::octets;
+use snin_sm_database::records::Database;
+use snin_sm_database::saved::Saved;
 
 /// Changes that are looked at for one part: a part's size is bounded by its bytes too.
 const CHANGES: usize = 1_024;

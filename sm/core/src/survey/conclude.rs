@@ -5,9 +5,9 @@ use snin_fabric::PortNum;
 use super::Survey;
 use crate::graph::Graph;
 use crate::multicast::{Groups, unread};
-use crate::qos_table::QosTableId;
 use crate::qos_tables;
 use crate::query::{NodeId, PortId, Query};
+use snin_sm_database::qos_table::QosTableId;
 
 impl Survey {
     /// When all is answered: what was not met any more is gone, and tables of switches that may have been

@@ -4,9 +4,9 @@ use snin_mad::Mad;
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
-use crate::error::Dropped;
 use crate::query::Query;
 use crate::transactions::Late;
+use snin_sm_database::error::Dropped;
 
 impl Sweep {
     /// What was asked or written is answered.

@@ -18,15 +18,15 @@ use crate::limits;
 use crate::mft_shadow::MaskBlock;
 use crate::multicast::{self, McPlan};
 use crate::planning::named_places;
-use crate::programmed::linear_sum;
 use crate::qos_tables;
 use crate::query::{NodeId, PortId, Query};
 use crate::report::Report;
-use crate::saved::Saved;
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
 use crate::target::Target;
 use crate::view::{FabricView, carried_over, uncovered};
+use snin_sm_database::programmed::linear_sum;
+use snin_sm_database::saved::Saved;
 
 impl Sweep {
     pub(super) fn begin_applying(&mut self, target: Arc<Target>, plan: Arc<McPlan>, now: Time) {

@@ -9,12 +9,14 @@ use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_protocol::Time;
 
 use super::Sweep;
-use crate::database::{Database, Links, Node, Nodes, Place, Port, Ports, Programmed, Programs};
 use crate::graph;
-use crate::mad_address::LocalPort;
 use crate::multicast::McPlan;
 use crate::query::PortId;
 use crate::target::Target;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::records::{
+    Database, Links, Node, Nodes, Place, Port, Ports, Programmed, Programs,
+};
 
 /// Up to what the database has what was found and programmed.
 #[derive(Debug)]
@@ -162,7 +164,7 @@ impl Sweep {
     }
 
     /// What survives a restart, as it was last stored.
-    pub(crate) const fn saved(&self) -> &Arc<crate::saved::Saved> {
+    pub(crate) const fn saved(&self) -> &Arc<snin_sm_database::saved::Saved> {
         &self.saved
     }
 

@@ -8,7 +8,6 @@ use snin_protocol::Time;
 
 use super::{Stage, Sweep};
 use crate::discovered::Discovered;
-use crate::error::Dropped;
 use crate::events::Output;
 use crate::graph::Node;
 use crate::lane_tables;
@@ -16,6 +15,7 @@ use crate::multicast::Groups;
 use crate::planning::{Computed, FormerTarget, Found, Job, Work};
 use crate::query::NodeId;
 use crate::report::Report;
+use snin_sm_database::error::Dropped;
 
 impl Sweep {
     /// As soon as a cable is known to be gone, the pairs that need it are published: long before the last

@@ -11,12 +11,12 @@ use snin_mad::{Attribute as _, Class, Mad, Method, PKey, PortCounters, Status, T
 use snin_protocol::Time;
 
 use super::Sweep;
-use crate::configuration::End;
-use crate::database::Place;
-use crate::error::Dropped;
 use crate::events::Output;
-use crate::mad_address::Origin;
 use crate::query::PortId;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::judgement::End;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::records::Place;
 
 /// One read in flight.
 struct Gauge {

@@ -12,14 +12,13 @@ use snin_mad::{Mad, NodeDescription, NodeInfo, PhysicalState, PortState};
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
-use crate::configuration::{
-    Ask, Configuration, Judgement, LinkOrder, LinkState, Neighbour, Seen, SeenPort, SeenSwitch,
-};
-use crate::database::Place;
 use crate::events::Output;
 use crate::graph::{Node, Port, Trouble};
 use crate::query::{PortId, Query};
 use crate::smp;
+use snin_sm_database::judgement::{Ask, Judge, Judgement, LinkOrder};
+use snin_sm_database::records::Place;
+use snin_sm_database::seen::{LinkState, Neighbour, Seen, SeenPort, SeenSwitch};
 
 /// How often in a turn configuration may judge and ask.
 const ROUNDS: usize = 1_000;
@@ -44,7 +43,7 @@ impl Sweep {
     }
 
     /// Configuration judges what was discovered, and asks what it wants to know.
-    pub fn configure(&mut self, configuration: &mut Configuration, now: Time) {
+    pub fn configure(&mut self, configuration: &mut dyn Judge, now: Time) {
         self.read_what_waits(now);
         for _ in 0..ROUNDS {
             while let Some((place, ask, well)) = self.asked.pop_front() {
@@ -75,7 +74,7 @@ impl Sweep {
         if self.is_settled() {
             self.all_is_written();
             if configuration.awaits_empty() {
-                configuration.settled(|place| self.is_left(place), now);
+                configuration.settled(&|place| self.is_left(place), now);
             }
         }
     }
@@ -228,7 +227,7 @@ impl Sweep {
 
     /// Ports have passed since this was last called, and ought to be ACTIVE when the fabric has settled: they are
     /// looked at.
-    pub fn look_at_passed(&mut self, configuration: &mut Configuration, now: Time) {
+    pub fn look_at_passed(&mut self, configuration: &mut dyn Judge, now: Time) {
         if configuration.take_passed_when(self.is_settled()) {
             self.rejudge(now);
             self.configure(configuration, now);

@@ -10,12 +10,12 @@ use crate::activate::ends;
 use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::lane_tables::{self, GrantedLanes, TableState};
-use crate::qos_table::{LaneUse, QosTableId};
 use crate::qos_tables::tables;
 use crate::query::{PortId, Query};
 use crate::schedule::{Schedule, Step};
 use crate::survey::Survey;
 use crate::target::Target;
+use snin_sm_database::qos_table::{LaneUse, QosTableId};
 
 /// A table of a port.
 type PortTable = (PortId, QosTableId);

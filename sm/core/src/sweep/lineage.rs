@@ -9,11 +9,11 @@ use snin_mad::PKey;
 use super::Sweep;
 use crate::events::Output;
 use crate::keyring::Keyring;
-use crate::keys::KeyPolicy;
-use crate::merge::{Lineage, Number, PortTable, Subnet};
 use crate::partitioning::PartitionPlan;
 use crate::partitioning::key_tables;
-use crate::saved::Saved;
+use snin_sm_database::keys::KeyPolicy;
+use snin_sm_database::merge::{Lineage, Number, PortTable, Subnet};
+use snin_sm_database::saved::Saved;
 
 impl Sweep {
     /// Which partition table each port is to hold.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use snin_protocol::Time;
 
 use super::Sweep;
-use crate::configuration::{Ask, Configuration};
-use crate::database::Place;
 use crate::events::Output;
+use snin_sm_database::judgement::{Ask, Judge};
+use snin_sm_database::records::Place;
 
 /// A controller that has not answered by then is none: it tries three peers at most, each for five seconds and a
 /// half.
@@ -42,7 +42,7 @@ impl LinkTests {
     }
 
     /// Tells configuration what came of them.
-    pub(super) fn report(&mut self, configuration: &mut Configuration, now: Time) {
+    pub(super) fn report(&mut self, configuration: &mut dyn Judge, now: Time) {
         while let Some((place, ask, arrived)) = self.done.pop_front() {
             match ask {
                 Ask::Messages(asked) => {

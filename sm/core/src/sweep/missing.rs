@@ -6,11 +6,11 @@ use snin_fabric::PortNum;
 
 use super::Sweep;
 use crate::graph::{Lock, Port, Trouble};
-use crate::mad_address::LocalPort;
 use crate::partitioning;
 use crate::query::PortId;
 use crate::report::Missing;
 use crate::target::Target;
+use snin_sm_database::mad_address::LocalPort;
 
 impl Sweep {
     /// What keeps the fabric from being complete, by name.

@@ -20,19 +20,19 @@ use snin_protocol::Time;
 
 use super::{MOST_LAPSED, Stage, Sweep};
 use crate::activate::{is_guarded, port_info};
-use crate::database::{Database, Ports, Programmed, Programs};
 use crate::events::Output;
 use crate::lane_tables;
-use crate::mad_address::LocalPort;
 use crate::multicast::{self, McPlan};
 use crate::planning::Computed;
-use crate::programmed::{lanes_sum, linear_sum, multicast_sum};
 use crate::qos_tables;
 use crate::query::{NodeId, PortId, Query};
 use crate::report::Report;
 use crate::schedule::PortWrite;
 use crate::smp;
 use crate::target::Target;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::programmed::{lanes_sum, linear_sum, multicast_sum};
+use snin_sm_database::records::{Database, Ports, Programmed, Programs};
 
 /// What was recalled beside the graph.
 pub(super) struct Recalled {

@@ -7,8 +7,8 @@ use super::{Stage, Sweep};
 use crate::graph::Lock;
 use crate::query::{PortId, Query};
 use crate::smp;
-use crate::trail::Trail;
 use crate::transactions::Late;
+use snin_sm_database::trail::Trail;
 
 impl Sweep {
     /// No survey but one of everything waits for a node that is silent: others may have something to be

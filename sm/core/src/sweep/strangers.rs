@@ -11,8 +11,8 @@ use snin_protocol::Time;
 
 use super::Sweep;
 use super::commit::addressing;
-use crate::database::{Node, Port, Stamp};
-use crate::merge::{Entry, PortTable, Snapshot};
+use snin_sm_database::merge::{Entry, PortTable, Snapshot};
+use snin_sm_database::records::{Node, Port, Stamp};
 
 impl Sweep {
     /// Ports with addresses that this manager did not give, where switches are among them: a single host that was
@@ -38,7 +38,7 @@ impl Sweep {
                 found.ports.insert((node.guid(), num), entry(record));
             }
         }
-        has_switch.then(|| found.named())
+        has_switch.then(|| named(found))
     }
 }
 
@@ -48,35 +48,33 @@ const fn entry<V>(value: V) -> Entry<V> {
     Entry { value: Some(value), stamp }
 }
 
-impl Snapshot {
-    /// Found ports as the subnet of the manager that most of them name.
-    fn named(mut self) -> Self {
-        let mut ends: BTreeMap<Guid, Port> = BTreeMap::new();
-        for port in self.ports.values().filter_map(|entry| entry.value.clone()) {
-            ends.extend(port.guid.map(|guid| (guid, port)));
-        }
-        let mut votes: BTreeMap<Lid, usize> = BTreeMap::new();
-        for port in ends.values() {
-            *votes.entry(port.info.master_sm_lid).or_default() += 1;
-        }
-        let manager = votes.into_iter().max_by_key(|(_, votes)| *votes).map(|(lid, _)| lid);
-        let is_its = |(_, port): &(&Guid, &Port)| manager.is_some_and(|lid| port.holds(lid));
-        // Its port may have another address by now.
-        let is_manager = |(_, port): &(&Guid, &Port)| port.info.capabilities.has(Capabilities::SM);
-        let first = ends.iter().find(is_its).or_else(|| ends.iter().find(is_manager));
-        let first = first.or_else(|| ends.iter().next());
-        if let Some((&master, port)) = first {
-            let prefix = port.info.gid_prefix;
-            let subnets = Self::new(master, &master.to_string(), 0).subnets;
-            (self.master, self.prefix, self.subnets) = (master, prefix, subnets);
-        }
-        for (guid, port) in ends {
-            if !port.keys.is_empty() {
-                let keys = port.keys.as_flattened().to_vec();
-                self.note_table(guid, PortTable::new(self.master, keys));
-            }
-        }
-        self.complete();
-        self
+/// Found ports as the subnet of the manager that most of them name.
+fn named(mut found: Snapshot) -> Snapshot {
+    let mut ends: BTreeMap<Guid, Port> = BTreeMap::new();
+    for port in found.ports.values().filter_map(|entry| entry.value.clone()) {
+        ends.extend(port.guid.map(|guid| (guid, port)));
     }
+    let mut votes: BTreeMap<Lid, usize> = BTreeMap::new();
+    for port in ends.values() {
+        *votes.entry(port.info.master_sm_lid).or_default() += 1;
+    }
+    let manager = votes.into_iter().max_by_key(|(_, votes)| *votes).map(|(lid, _)| lid);
+    let is_its = |(_, port): &(&Guid, &Port)| manager.is_some_and(|lid| port.holds(lid));
+    // Its port may have another address by now.
+    let is_manager = |(_, port): &(&Guid, &Port)| port.info.capabilities.has(Capabilities::SM);
+    let first = ends.iter().find(is_its).or_else(|| ends.iter().find(is_manager));
+    let first = first.or_else(|| ends.iter().next());
+    if let Some((&master, port)) = first {
+        let prefix = port.info.gid_prefix;
+        let subnets = Snapshot::new(master, &master.to_string(), 0).subnets;
+        (found.master, found.prefix, found.subnets) = (master, prefix, subnets);
+    }
+    for (guid, port) in ends {
+        if !port.keys.is_empty() {
+            let keys = port.keys.as_flattened().to_vec();
+            found.note_table(guid, PortTable::new(found.master, keys));
+        }
+    }
+    found.complete();
+    found
 }

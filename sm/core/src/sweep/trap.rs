@@ -4,12 +4,12 @@ use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::{Attribute as _, LidRouted, MKey, Mad, Method, Notice, PERMISSIVE, Route, Smp};
 
 use super::{Stage, Sweep};
-use crate::error::Dropped;
 use crate::events::Output;
-use crate::mad_address::{Destination, LocalPort};
 use crate::query::{NodeId, PortId};
 use crate::report::Report;
 use crate::trap::{self, Look};
+use snin_sm_database::error::Dropped;
+use snin_sm_database::mad_address::{Destination, LocalPort};
 
 /// The most ports whose trap is answered once more.
 const MOST_ANSWERED: usize = 1_024;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::Sweep;
-use crate::database::Place;
 use crate::graph::Graph;
 use crate::query::PortId;
 use crate::report::Missing;
 use crate::target::Target;
+use snin_sm_database::records::Place;
 
 /// The most cables that are remembered.
 const MOST: usize = 1 << 18;

@@ -7,9 +7,11 @@ use snin_mad::notice::LinkStateDetails;
 use snin_mad::sa::*;
 use snin_mad::{Attribute as _, Gid, Method, Notice, PERMISSIVE, PKey, QKey, Smp, Trap};
 use snin_protocol::Time;
-use snin_sm_core::database::Members;
 use snin_sm_core::intake::{Intake, IntakeLimits, Waiting};
-use snin_sm_core::{Config, Destination, Event, LocalPort, Output};
+use snin_sm_core::{Event, Output};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::records::Members;
 
 use crate::subnet::{Subnet, config};
 

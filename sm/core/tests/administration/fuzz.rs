@@ -9,8 +9,8 @@ use snin_fabric::Lid;
 use snin_mad::PKey;
 use snin_mad::sa::{NodeRecord, RECORDS};
 use snin_protocol::Time;
-use snin_sm_core::Origin;
-use snin_sm_core::database::{Groups, Members, Services, Subscriptions};
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::records::{Groups, Members, Services, Subscriptions};
 
 use crate::subnet::{Subnet, config};
 

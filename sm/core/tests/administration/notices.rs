@@ -4,7 +4,7 @@ use snin_emulator::Fault;
 use snin_mad::sa::*;
 use snin_mad::{Hex32, Method, Trap};
 use snin_protocol::Time;
-use snin_sm_core::Config;
+use snin_sm_database::config::Config;
 
 use crate::clients::{BROADCAST, OTHERS, broadcast, ip};
 use crate::subnet::{Subnet, config};

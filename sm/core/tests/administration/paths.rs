@@ -4,9 +4,10 @@ use snin_emulator::Fault;
 use snin_fabric::{Lid, NodeKind};
 use snin_mad::Method;
 use snin_mad::sa::*;
-use snin_sm_core::database::Slice;
+use snin_sm_core::Event;
 use snin_sm_core::events::Preferences;
-use snin_sm_core::{Config, Event};
+use snin_sm_database::config::Config;
+use snin_sm_database::records::Slice;
 
 use crate::subnet::{Subnet, config};
 

@@ -13,9 +13,9 @@ use snin_mad::rmpp::{self, Policy, Receiver};
 use snin_mad::sa::*;
 use snin_mad::{Hex32, Mad, Method, PKey, QKey};
 use snin_protocol::Time;
-use snin_sm_core::Origin;
 use snin_sm_core::administration::Unanswered;
-use snin_sm_core::database::{Members, Subscriptions};
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::records::{Members, Subscriptions};
 
 use crate::clients::{BROADCAST, OTHERS, broadcast, ip};
 use crate::subnet::{Subnet, config};
@@ -227,7 +227,7 @@ fn a_cable(subnet: &Subnet) -> PortIndex {
 #[test]
 fn all_hosts_at_once_while_a_cable_is_cut() {
     // No light sweep in between: it would be counted in one run and not in the other.
-    let config = || snin_sm_core::Config { sweep_interval_s: 0, ..config() };
+    let config = || snin_sm_database::config::Config { sweep_interval_s: 0, ..config() };
     let mut calm = Subnet::new(FABRIC, config());
     calm.sent.clear();
     calm.strike(Fault::Cut(a_cable(&calm)));

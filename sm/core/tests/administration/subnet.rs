@@ -12,9 +12,12 @@ use snin_mad::{
     PKey, Status, SwitchInfo,
 };
 use snin_protocol::Time;
-use snin_sm_core::Origin;
-use snin_sm_core::database::KeptRecord;
-use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Saved};
+use snin_sm_core::{Event, Manager, Output};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::records::KeptRecord;
+use snin_sm_database::saved::Saved;
 
 pub(crate) const PREFIX: GidPrefix = GidPrefix(0xFE80_0000_0000_0000);
 

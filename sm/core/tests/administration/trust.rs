@@ -3,9 +3,10 @@
 use snin_fabric::Lid;
 use snin_mad::sa::*;
 use snin_mad::{Method, Octets, PKey, Status};
-use snin_sm_core::Origin;
+use snin_sm_core::Event;
 use snin_sm_core::administration::Unanswered;
-use snin_sm_core::{Config, Event};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::Origin;
 
 use crate::clients::{BROADCAST, broadcast};
 use crate::subnet::{Subnet, config};

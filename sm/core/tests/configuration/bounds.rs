@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use snin_configuration::{Action, Instruction, Limits, Mode};
 use snin_emulator::Fault;
 use snin_protocol::Time;
-use snin_sm_core::configuration::{Action, Instruction, Limits, Mode};
 
 use crate::lab::{Lab, expect, fabric, granted, planned};
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use snin_configuration::{Action, Limits, Mode, Quality, Tests};
 use snin_emulator::Fault;
 use snin_fabric::PortIndex;
 use snin_protocol::Time;
-use snin_sm_core::configuration::{Action, Limits, Mode, Quality, Tests};
 
 use crate::lab::{Lab, expect, fabric, granted, planned, quick};
 
@@ -19,7 +19,7 @@ fn tested(tests: Tests, go_wrong: impl FnOnce(&mut Lab)) -> Lab {
     lab.run(Time::millis(1));
     lab.tell(granted());
     let expected = planned(&topology, Mode::Test);
-    lab.tell(expect(&snin_sm_core::configuration::Expected { tests, ..expected }));
+    lab.tell(expect(&snin_configuration::Expected { tests, ..expected }));
     lab.start();
     lab.run(Time::secs(4));
     lab
@@ -114,7 +114,7 @@ fn statement_57_what_is_well_after_a_reset_passes() {
     lab.strike(Fault::Application(host, false));
     lab.tell(granted());
     let expected = planned(&topology, Mode::Test);
-    lab.tell(expect(&snin_sm_core::configuration::Expected { tests, ..expected }));
+    lab.tell(expect(&snin_configuration::Expected { tests, ..expected }));
     lab.start();
     while !lab.said_of("leaf1/1").contains(&Action::Reset) {
         lab.run(Time::millis(1));

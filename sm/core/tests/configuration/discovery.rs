@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use snin_configuration::{Action, Instruction, Mode};
 use snin_emulator::{Fault, Health};
 use snin_fabric::Guid;
 use snin_mad::sa::{ComponentMask, PathRecord, SaRequest, SaStatus};
 use snin_mad::{Gid, GidPrefix, Method, PortState, Status};
 use snin_protocol::Time;
-use snin_sm_core::configuration::{Action, Instruction, Mode};
 use snin_sm_core::events::Event;
 
 use crate::lab::{Lab, managed, swap};

@@ -5,18 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use snin_configuration::{
+    Action, Expected, Instruction, Limits, Mode, PortReport, Quality, Tests, learn,
+};
 use snin_emulator::place::port_of;
 use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault, Write};
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::{Class, Mad, PERMISSIVE, PKey, PhysicalState, PortState};
 use snin_protocol::Time;
-use snin_sm_core::Origin;
-use snin_sm_core::configuration::{
-    Action, Consent, Expected, Instruction, Limits, Mode, PortReport, Quality, Tests, learn,
-};
-use snin_sm_core::database::Place;
-use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Report, Saved};
+use snin_sm_core::{Event, Manager, Output, Report};
+use snin_sm_database::config::Config;
+use snin_sm_database::judgement::Consent;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::records::Place;
+use snin_sm_database::saved::Saved;
 
 pub(crate) struct Lab {
     pub(crate) topology: Topology,

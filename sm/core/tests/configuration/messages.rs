@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use snin_configuration::{Application, Expected, Limits, Mode, Quality, Tests};
 use snin_fabric::Guid;
 use snin_protocol::Time;
-use snin_sm_core::configuration::{Application, Expected, Limits, Mode, Quality, Tests};
 
 use crate::lab::{Lab, expect, fabric, granted, planned, quick};
 

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use snin_configuration::{Action, Expected, Instruction, Limits, Mode};
 use snin_emulator::Fault;
 use snin_fabric::PortNum;
 use snin_mad::port::LinkDownState;
 use snin_mad::{Attribute as _, PhysicalState, PortInfo, PortState};
 use snin_protocol::Time;
-use snin_sm_core::configuration::{Action, Expected, Instruction, Limits, Mode};
 
 use crate::lab::{Lab, expect, fabric, granted, planned};
 
@@ -131,10 +131,8 @@ fn statement_62_phase_out_and_power_off_by_configuration_and_nothing_that_would_
     assert_eq!(info(&lab).physical_state, PhysicalState::Disabled);
     assert_eq!(info(&lab).link_down_default_state, LinkDownState::Sleep);
     let seen = lab.manager.seen();
-    let differences = snin_sm_core::configuration::differences(
-        lab.manager.configuration().expected().unwrap(),
-        &seen,
-    );
+    let differences =
+        snin_configuration::differences(lab.manager.configuration().expected().unwrap(), &seen);
     assert_eq!(differences.len(), 2, "both ends of the one that was kept: {differences:?}");
 
     let instruction = to(&lab, Some(Mode::PhaseIn));
@@ -159,7 +157,7 @@ fn statement_62_ports_that_are_phased_in_come_into_use_together() {
         lab.port("spine0", slow.0),
         snin_emulator::Noise { drop: 400_000, ..snin_emulator::Noise::NONE },
     ));
-    expected.tests.quality = Some(snin_sm_core::configuration::Quality {
+    expected.tests.quality = Some(snin_configuration::Quality {
         lasts: Time::millis(900),
         mads: 9,
         lost: 9,

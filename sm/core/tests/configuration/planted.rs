@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use snin_configuration::{Action, Expected, Limits, Mode};
 use snin_emulator::Fault;
 use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology, ibnet};
 use snin_mad::{Attribute as _, LinearForwarding, PortInfo};
 use snin_protocol::Time;
-use snin_sm_core::configuration::{Action, Expected, Limits, Mode};
 
 use crate::lab::{Lab, expect, fabric, granted, planned};
 
@@ -62,7 +62,7 @@ fn swapped_cables_are_disabled_and_pass_when_they_are_swapped_back_and_released(
     lab.run(Time::secs(5));
     assert_eq!(lab.disabled(), set(&["leaf1/1", "leaf2/1"]), "nobody has released them");
     for place in [lab.place("leaf1", 1), lab.place("leaf2", 1)] {
-        lab.tell(snin_sm_core::configuration::Instruction::Release(place));
+        lab.tell(snin_configuration::Instruction::Release(place));
     }
     lab.run(Time::secs(3));
     lab.check_all_but(&BTreeSet::new());

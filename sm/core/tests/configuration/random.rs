@@ -7,12 +7,13 @@ use std::rc::Rc;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use snin_configuration::{Expected, Instruction, Limits, Mode, Quality, Tests};
 use snin_emulator::{Fabric, Fault, Write};
 use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute as _, PhysicalState, PortInfo, PortState};
 use snin_protocol::Time;
-use snin_sm_core::configuration::{Consent, Expected, Instruction, Limits, Mode, Quality, Tests};
-use snin_sm_core::database::Place;
+use snin_sm_database::judgement::Consent;
+use snin_sm_database::records::Place;
 
 use crate::lab::{Lab, expect, fabric, granted, planned};
 

@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use snin_configuration::{
+    Configuration, Expected, ExpectedPort, ExpectedSwitch, Instruction, Limits, Mode, Pattern,
+    Quality, Tests,
+};
 use snin_emulator::{Fault, Noise, Write};
 use snin_fabric::{Guid, LinkRate, PortNum, Speed, Width};
 use snin_mad::{Attribute as _, LinearForwarding, PortInfo};
 use snin_protocol::Time;
-use snin_sm_core::configuration::{
-    Ask, Configuration, Consent, Expected, ExpectedPort, ExpectedSwitch, Instruction, Judgement,
-    Limits, LinkOrder, LinkState, Mode, Neighbour, Pattern, Quality, Seen, SeenPort, SeenSwitch,
-    Tests,
-};
-use snin_sm_core::database::Place;
+use snin_sm_database::judgement::{Ask, Consent, Judge as _, Judgement, LinkOrder};
+use snin_sm_database::records::Place;
+use snin_sm_database::seen::{LinkState, Neighbour, Seen, SeenPort, SeenSwitch};
 
 use crate::lab::{Lab, expect, fabric, granted, managed, planned, quick, swap};
 
@@ -451,7 +452,7 @@ fn statement_74_miswiring_is_detected_and_the_configuration_confirmed() {
     let mut lab = managed("clos:4,2,2", Mode::Enabled);
     let expected: Arc<Expected> = lab.manager.configuration().expected().unwrap().clone();
     let differences =
-        |lab: &Lab| snin_sm_core::configuration::differences(&expected, &lab.manager.seen()).len();
+        |lab: &Lab| snin_configuration::differences(&expected, &lab.manager.seen()).len();
     assert_eq!(differences(&lab), 0);
     lab.strike(swap(&lab));
     lab.run(Time::secs(1));

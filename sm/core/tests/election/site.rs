@@ -3,8 +3,8 @@
 use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_sm_core::cluster::{CHOSEN, Cluster, ClusterEvent, Limits, Mandate, Own, Verdict};
-use snin_sm_core::configuration::Consent;
 use snin_sm_core::election::Priority;
+use snin_sm_database::judgement::Consent;
 
 use super::net::guid;
 use super::store::Store;

@@ -3,7 +3,8 @@
 use snin_emulator::Fault;
 use snin_mad::{Attribute, LinearForwarding, Method, SmState};
 use snin_protocol::Time;
-use snin_sm_core::{Config, Event};
+use snin_sm_core::Event;
+use snin_sm_database::config::Config;
 
 use crate::subnet::{Subnet, config, node};
 

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use snin_configuration::{Expected, ExpectedPort, ExpectedSwitch, Instruction, Mode};
 use snin_emulator::Fault;
 use snin_fabric::PortIndex;
 use snin_mad::{PhysicalState, SmState};
 use snin_protocol::Time;
+use snin_sm_core::Event;
 use snin_sm_core::cluster::{CHOSEN, ClusterEvent, Verdict};
-use snin_sm_core::configuration::{Expected, ExpectedPort, ExpectedSwitch, Instruction, Mode};
-use snin_sm_core::{Config, Event};
+use snin_sm_database::config::Config;
+use snin_sm_database::judgement::Judge as _;
 
 use crate::store::Store;
 use crate::subnet::{Subnet, config, port};

@@ -3,7 +3,8 @@
 use snin_emulator::Fault;
 use snin_mad::{SmInfo, SmKey, SmState};
 use snin_protocol::Time;
-use snin_sm_core::{Config, Report};
+use snin_sm_core::Report;
+use snin_sm_database::config::Config;
 
 use crate::subnet::{Subnet, config};
 

@@ -9,7 +9,9 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 use snin_sm_core::control::Control;
-use snin_sm_core::{Config, Destination, Event, LocalPort, Missing, Output, Report};
+use snin_sm_core::{Event, Missing, Output, Report};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::{Destination, LocalPort};
 
 use crate::subnet::{Subnet, config, port};
 

@@ -9,10 +9,13 @@ use snin_mad::{
     SmState,
 };
 use snin_protocol::Time;
-use snin_sm_core::Origin;
-use snin_sm_core::database::{Aliases, Groups, KeptRecord, Links, Nodes, Services};
 use snin_sm_core::mirror::{MirrorEvent, MirrorReport};
-use snin_sm_core::{Config, Event, KeyPolicy, LocalPort, Manager, Missing, Report};
+use snin_sm_core::{Event, Manager, Missing, Report};
+use snin_sm_database::config::Config;
+use snin_sm_database::keys::KeyPolicy;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::records::{Aliases, Groups, KeptRecord, Links, Nodes, Services};
 
 use crate::subnet::{Subnet, config};
 

@@ -13,7 +13,7 @@ use snin_emulator::{Fault, Noise};
 use snin_fabric::PortIndex;
 use snin_mad::SmState;
 use snin_protocol::Time;
-use snin_sm_core::Config;
+use snin_sm_database::config::Config;
 
 use crate::mirrored::{kept, register};
 use crate::subnet::{Subnet, config};

@@ -9,12 +9,13 @@ use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute, AttributeId, Method, PERMISSIVE, PortInfo, PortState, SmInfo, SmState};
 use snin_protocol::Time;
 use snin_sm_core::cluster::ClusterEvent;
-use snin_sm_core::database::KeptRecord;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
-use snin_sm_core::{
-    Config, Destination, Event, KeyPolicy, KeySecret, LocalPort, Manager, Missing, Output, Report,
-    Saved,
-};
+use snin_sm_core::{Event, Manager, Missing, Output, Report};
+use snin_sm_database::config::Config;
+use snin_sm_database::keys::{KeyPolicy, KeySecret};
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::records::KeptRecord;
+use snin_sm_database::saved::Saved;
 
 #[path = "carried.rs"]
 mod carried;

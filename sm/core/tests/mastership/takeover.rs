@@ -10,8 +10,10 @@ use snin_mad::{
     Route, SlToVl, SmState, Smp, SwitchInfo, VlArbitration,
 };
 use snin_protocol::Time;
-use snin_sm_core::database::Ports;
-use snin_sm_core::{Config, KeyPolicy, Report};
+use snin_sm_core::Report;
+use snin_sm_database::config::Config;
+use snin_sm_database::keys::KeyPolicy;
+use snin_sm_database::records::Ports;
 
 use crate::mirrored::{assert_equal, blocks, hosts, kept, pair, pair_of, register};
 use crate::subnet::{Sent, Subnet, config, node, port};

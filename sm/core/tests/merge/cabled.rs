@@ -12,7 +12,7 @@ use snin_fabric::topology::TopologyBuilder;
 use snin_fabric::{ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::PortState;
 use snin_protocol::Time;
-use snin_sm_core::Saved;
+use snin_sm_database::saved::Saved;
 
 use crate::subnet::{Subnet, config};
 use crate::two::fabric;

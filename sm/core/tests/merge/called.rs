@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use snin_sm_core::Report;
-use snin_sm_core::merge::Number;
+use snin_sm_database::merge::Number;
 
 use crate::live::{Live, named};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use snin_fabric::PortIndex;
 use snin_protocol::Time;
-use snin_sm_core::{Config, KeyPolicy};
+use snin_sm_database::config::Config;
+use snin_sm_database::keys::KeyPolicy;
 
 use crate::cabled::side;
 use crate::live::{Live, hosts, settings};

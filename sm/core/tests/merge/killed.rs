@@ -1,7 +1,7 @@
 //! Managers that die while their subnets become one.
 
 use snin_protocol::Time;
-use snin_sm_core::Config;
+use snin_sm_database::config::Config;
 
 use crate::live::{Live, settings};
 use crate::seats::config;

@@ -11,10 +11,12 @@ use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortIndex, Topology};
 use snin_mad::sa::{ComponentMask, JoinState, McMemberRecord, Record, SaRequest, ServiceRecord};
 use snin_mad::{Gid, GidPrefix, Method, NodeString, PKey, QKey, SmState};
 use snin_protocol::Time;
-use snin_sm_core::Origin;
-use snin_sm_core::database::{Groups, Members};
-use snin_sm_core::merge::Number;
-use snin_sm_core::{Config, Event, LocalPort, Report};
+use snin_sm_core::{Event, Report};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::mad_address::Origin;
+use snin_sm_database::merge::Number;
+use snin_sm_database::records::{Groups, Members};
 
 use crate::cabled::{Judge, MOST, cabled, delivered, holds, side};
 use crate::seats::{self, Subnet, config};

@@ -27,7 +27,7 @@ mod seats;
 mod store;
 
 /// Every port is in the default partition and in 0x10, of this name; both have a broadcast group of IP.
-fn partitions(name: &str) -> snin_sm_core::Partitions {
+fn partitions(name: &str) -> snin_sm_database::partitions::Partitions {
     let rules = format!("Default=0x7fff, ipoib : ALL=full; {name}=0x10, ipoib : ALL=full;");
     rules.parse().unwrap()
 }

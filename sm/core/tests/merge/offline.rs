@@ -6,9 +6,9 @@ use snin_fabric::Guid;
 use snin_mad::sa::{JoinState, McMemberRecord};
 use snin_mad::{Gid, Method};
 use snin_protocol::Time;
-use snin_sm_core::Config;
-use snin_sm_core::merge::check::check;
-use snin_sm_core::merge::{MergeError, Rules, Snapshot, merge, read, write};
+use snin_sm_database::config::Config;
+use snin_sm_database::merge::check::check;
+use snin_sm_database::merge::{MergeError, Rules, Snapshot, merge, read, write};
 
 use crate::subnet::{Subnet, config};
 use crate::two::{NOW, database, fabric, ip, live};
@@ -67,8 +67,8 @@ fn two_subnets_with_all_numbers_in_common_become_one() {
     }
     assert_eq!(lids(one).len(), 2 * 18);
     // 0x10 of the south is another partition: tables, groups, IP's names, services, all of them.
-    let new = one.were[&(south.master, snin_sm_core::merge::Number::Partition(0x10))];
-    let snin_sm_core::merge::Number::Partition(new) = new else { panic!("{new:?}") };
+    let new = one.were[&(south.master, snin_sm_database::merge::Number::Partition(0x10))];
+    let snin_sm_database::merge::Number::Partition(new) = new else { panic!("{new:?}") };
     assert!(new != 0x10 && !north.partitions.contains_key(&new));
     let group = one.groups[&ip(new, 1)].value.as_ref().unwrap();
     assert_eq!(group.record.p_key.0, new | 0x8000);
@@ -92,7 +92,7 @@ fn two_subnets_with_all_numbers_in_common_become_one() {
     // The ports to be told: every port of the renamed partition, and those with an IP interface by that.
     let told = report.tell.iter().filter(|tell| tell.kind == "partition").count();
     assert_eq!(told, 18);
-    let by_ip = |tell: &&snin_sm_core::merge::Tell| {
+    let by_ip = |tell: &&snin_sm_database::merge::Tell| {
         tell.because.iter().any(|because| because.starts_with("an IP interface"))
     };
     assert_eq!(report.tell.iter().filter(by_ip).count(), 3);

@@ -3,8 +3,8 @@
 use snin_fabric::{Guid, Lid};
 use snin_mad::sa::{InformInfo, Record as _};
 use snin_mad::{Gid, PKey, Table as _};
-use snin_sm_core::merge::check::check;
-use snin_sm_core::merge::{Number, Snapshot, merge};
+use snin_sm_database::merge::check::check;
+use snin_sm_database::merge::{Number, Snapshot, merge};
 
 use crate::offline::{both, rules};
 use crate::two::ip;
@@ -109,7 +109,7 @@ const PLANTS: [Plant; 21] = [
         let old = south.subscriptions.keys().next()?.lid;
         let key = one.subscriptions.keys().find(|key| of_south(key.port))?.clone();
         let entry = one.subscriptions.remove(&key)?;
-        one.subscriptions.insert(snin_sm_core::database::Subscriber { lid: old, ..key }, entry);
+        one.subscriptions.insert(snin_sm_database::records::Subscriber { lid: old, ..key }, entry);
         Some(())
     }),
     ("an address of which notices are wanted", |one, south| {
@@ -123,7 +123,7 @@ const PLANTS: [Plant; 21] = [
         Some(())
     }),
     ("the same in what distinguishes subscriptions", |one, _| {
-        let near = |key: &&snin_sm_core::database::Subscriber| {
+        let near = |key: &&snin_sm_database::records::Subscriber| {
             let info = InformInfo::parse(&key.to).unwrap();
             of_south(key.port) && (1..0xC000).contains(&info.lid_begin.0)
         };
@@ -131,7 +131,7 @@ const PLANTS: [Plant; 21] = [
         let entry = one.subscriptions.remove(&key)?;
         let info = InformInfo::parse(&key.to).unwrap();
         let to = InformInfo { lid_begin: Lid(info.lid_begin.0 + 2), ..info }.bytes();
-        one.subscriptions.insert(snin_sm_core::database::Subscriber { to, ..key }, entry);
+        one.subscriptions.insert(snin_sm_database::records::Subscriber { to, ..key }, entry);
         Some(())
     }),
     ("a record that is lost", |one, _| {

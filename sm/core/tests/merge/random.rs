@@ -9,11 +9,11 @@ use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::sa::{ANY_LID, InformInfo, JoinState, McMemberRecord, Record as _, ServiceRecord};
 use snin_mad::{Gid, NodeString, PKey, PortInfo, QKey};
 use snin_protocol::Time;
-use snin_sm_core::database::{Group, Member, Port, Service, Stamp, Subscriber, Subscription};
-use snin_sm_core::merge::check::check;
-use snin_sm_core::merge::{
+use snin_sm_database::merge::check::check;
+use snin_sm_database::merge::{
     Entry, MergeError, Merged, Partition, Rules, Snapshot, Table, merge, read, write,
 };
+use snin_sm_database::records::{Group, Member, Port, Service, Stamp, Subscriber, Subscription};
 
 use crate::two::{NOW, ip};
 

@@ -6,8 +6,8 @@ use snin_mad::notice::NoticeKind;
 use snin_mad::sa::*;
 use snin_mad::{Gid, Hex32, Method, NodeString, PKey, QKey};
 use snin_protocol::Time;
-use snin_sm_core::Config;
-use snin_sm_core::merge::Snapshot;
+use snin_sm_database::config::Config;
+use snin_sm_database::merge::Snapshot;
 
 use crate::subnet::{Subnet, config};
 

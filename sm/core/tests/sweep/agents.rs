@@ -6,7 +6,10 @@ use snin_fabric::{Lid, Lmc};
 use snin_mad::notice::LinkStateDetails;
 use snin_mad::{Notice, Smp, Trap};
 use snin_protocol::Time;
-use snin_sm_core::{Config, Dropped, Event, LocalPort, Report};
+use snin_sm_core::{Event, Report};
+use snin_sm_database::config::Config;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::mad_address::LocalPort;
 
 use crate::support::{Lab, config, fabric};
 

@@ -2,7 +2,7 @@
 
 use snin_emulator::Config as Hardware;
 use snin_protocol::Time;
-use snin_sm_core::Config;
+use snin_sm_database::config::Config;
 
 use crate::support::{Lab, config, fabric};
 

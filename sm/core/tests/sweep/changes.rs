@@ -6,7 +6,8 @@ use snin_emulator::{Config as Hardware, Fault};
 use snin_fabric::{ForwardingTable, Lid};
 use snin_mad::{Attribute, LinearForwarding, Method};
 use snin_protocol::Time;
-use snin_sm_core::{Config, Event};
+use snin_sm_core::Event;
+use snin_sm_database::config::Config;
 
 use crate::support::{Lab, config, fabric};
 

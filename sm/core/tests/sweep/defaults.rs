@@ -6,8 +6,9 @@ use snin_mad::{
     Attribute, AttributeId, Method, PKeyTable, PortInfo, SlToVl, VlArbitration, VlCount,
 };
 use snin_protocol::Time;
-use snin_sm_core::config::Enforce;
-use snin_sm_core::{Config, Event};
+use snin_sm_core::Event;
+use snin_sm_database::config::Config;
+use snin_sm_database::config::Enforce;
 
 use crate::support::{Lab, config, fabric};
 

@@ -5,7 +5,8 @@ use snin_fabric::{Guid, Lid, Lmc, NodeIndex};
 use snin_mad::notice::LinkStateDetails;
 use snin_mad::{Notice, Smp, Trap};
 use snin_protocol::Time;
-use snin_sm_core::{Event, LocalPort, Missing, Report};
+use snin_sm_core::{Event, Missing, Report};
+use snin_sm_database::mad_address::LocalPort;
 
 use crate::odd::meshed;
 use crate::support::{Lab, config, fabric};

@@ -4,7 +4,8 @@
 use snin_emulator::Config as Hardware;
 use snin_mad::{Attribute, DrPath, MKey, PERMISSIVE, PortInfo, Route, Smp};
 use snin_protocol::Time;
-use snin_sm_core::{Config, Missing};
+use snin_sm_core::Missing;
+use snin_sm_database::config::Config;
 
 use crate::support::{Lab, config, fabric};
 

@@ -15,7 +15,8 @@ use snin_fabric::{
 };
 use snin_mad::PortState;
 use snin_protocol::Time;
-use snin_sm_core::{Config, FabricView, Report};
+use snin_sm_core::{FabricView, Report};
+use snin_sm_database::config::Config;
 
 use crate::circles::{Waits, has_a_circle};
 use crate::support::{Lab, fabric, for_seeds};

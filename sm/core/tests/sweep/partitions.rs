@@ -7,8 +7,10 @@ use snin_emulator::{AdapterModel, Config as Hardware, Fault, SwitchModel};
 use snin_fabric::PortIndex;
 use snin_mad::{Attribute as _, Method, PKey, PKeyTable};
 use snin_protocol::Time;
-use snin_sm_core::config::Enforce;
-use snin_sm_core::{Config, Event, Missing, Partitions};
+use snin_sm_core::{Event, Missing};
+use snin_sm_database::config::Config;
+use snin_sm_database::config::Enforce;
+use snin_sm_database::partitions::Partitions;
 
 use crate::support::{Lab, config, fabric};
 

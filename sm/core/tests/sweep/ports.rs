@@ -4,7 +4,8 @@ use snin_emulator::{Config as Hardware, Fault};
 use snin_fabric::NodeKind;
 use snin_mad::PortState;
 use snin_protocol::Time;
-use snin_sm_core::{Config, Missing};
+use snin_sm_core::Missing;
+use snin_sm_database::config::Config;
 
 use crate::odd::{back_to_back, dual_ported};
 use crate::support::{Lab, config, fabric};

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use snin_emulator::{Config as Hardware, Fault};
 use snin_mad::MKey;
 use snin_protocol::Time;
-use snin_sm_core::{Config, Event, KeyPolicy, KeySecret, Missing, Saved, Sweep};
+use snin_sm_core::{Event, Missing, Sweep};
+use snin_sm_database::config::Config;
+use snin_sm_database::keys::{KeyPolicy, KeySecret};
+use snin_sm_database::saved::Saved;
 
 use crate::support::{Lab, config, fabric};
 

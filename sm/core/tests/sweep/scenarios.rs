@@ -10,7 +10,7 @@ use snin_emulator::{Config as Hardware, Fault, Health, Noise};
 use snin_fabric::{NodeIndex, PortIndex, Topology};
 use snin_mad::PortState;
 use snin_protocol::Time;
-use snin_sm_core::Config;
+use snin_sm_database::config::Config;
 
 use crate::support::{Lab, config, fabric, for_seeds};
 

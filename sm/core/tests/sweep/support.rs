@@ -12,10 +12,10 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute as _, Mad, Method, PERMISSIVE, PortInfo, PortState};
 use snin_protocol::Time;
-use snin_sm_core::{
-    Config, Destination, Event, FabricView, Groups, Job, LocalPort, Missing, Output, Report, Saved,
-    Sweep,
-};
+use snin_sm_core::{Event, FabricView, Groups, Job, Missing, Output, Report, Sweep};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::saved::Saved;
 
 pub(crate) struct Lab {
     pub(crate) topology: Topology,

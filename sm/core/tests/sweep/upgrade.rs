@@ -11,7 +11,8 @@ use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::{Addresses, ForwardingTable, Guid, Lid, Lmc, PortIndex, Topology};
 use snin_mad::{Attribute as _, LinearForwarding};
 use snin_protocol::Time;
-use snin_sm_core::{Saved, Sweep};
+use snin_sm_core::Sweep;
+use snin_sm_database::saved::Saved;
 
 use crate::support::{Lab, config, fabric};
 

@@ -4,7 +4,8 @@ use snin_emulator::{Config as Hardware, Fault, Health};
 use snin_fabric::topology::TopologyBuilder;
 use snin_fabric::{Guid, NodeKind, PortNum, Topology};
 use snin_protocol::Time;
-use snin_sm_core::{Config, Event, Missing};
+use snin_sm_core::{Event, Missing};
+use snin_sm_database::config::Config;
 
 use crate::support::{Lab, config, fabric};
 

@@ -14,7 +14,11 @@ use snin_mad::{
     PERMISSIVE, PortInfo, Route, Smp, Status, TransactionId, Trap,
 };
 use snin_protocol::Time;
-use snin_sm_core::{Config, Dropped, Event, LocalPort, Output, Saved, Sweep};
+use snin_sm_core::{Event, Output, Sweep};
+use snin_sm_database::config::Config;
+use snin_sm_database::error::Dropped;
+use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::saved::Saved;
 
 use crate::support::{Lab, config, fabric, for_seeds};
 

@@ -10,11 +10,12 @@ use snin_mad::{PERMISSIVE, SmState};
 use snin_protocol::Time;
 use snin_protocol::view::{FromManager, Policy, ToManager, VIEW_LEASE, ViewError};
 use snin_sm_core::controllers::Controllers;
-use snin_sm_core::database::KeptRecord;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
-use snin_sm_core::{
-    Computed, Config, Destination, Event, LocalPort, Manager, Output, Report, Saved,
-};
+use snin_sm_core::{Computed, Event, Manager, Output, Report};
+use snin_sm_database::config::Config;
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::records::KeptRecord;
+use snin_sm_database::saved::Saved;
 
 use super::net::{Heard, Process, Said, Service};
 use super::site::{Happening, Site};

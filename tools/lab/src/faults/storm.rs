@@ -11,7 +11,7 @@ use snin_fabric::{NodeIndex, PortIndex, Topology};
 use snin_mad::SmState;
 use snin_protocol::Time;
 use snin_sm_core::Manager;
-use snin_sm_core::database::{KeptRecord, Nodes};
+use snin_sm_database::records::{KeptRecord, Nodes};
 
 use super::CALM;
 use super::net::{Process, Running};

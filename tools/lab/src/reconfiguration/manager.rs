@@ -8,7 +8,8 @@ use snin_mad::{
     Attribute, LinearForwarding, Mad, PERMISSIVE, PortInfo, PortState, Smp, SwitchInfo,
 };
 use snin_protocol::Time;
-use snin_sm_core::{Computed, Destination, Event, LocalPort, Sweep};
+use snin_sm_core::{Computed, Event, Sweep};
+use snin_sm_database::mad_address::{Destination, LocalPort};
 
 use super::baseline::{self, Baseline};
 use super::{Costs, Factors, Phase};

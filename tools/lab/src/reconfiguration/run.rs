@@ -12,7 +12,8 @@ use snin_fabric::check::walk::walk;
 use snin_fabric::{Addresses, NodeIndex, NodeKind, PortIndex, Topology};
 use snin_mad::{Attribute, LinearForwarding, PortState, SwitchInfo};
 use snin_protocol::Time;
-use snin_sm_core::{Saved, Sweep};
+use snin_sm_core::Sweep;
+use snin_sm_database::saved::Saved;
 
 use super::manager::Manager;
 use super::plane::{Bin, Lost, Plane};
@@ -38,7 +39,7 @@ pub enum StudyError {
     Attach(#[from] AttachError),
     /// The manager's settings.
     #[error(transparent)]
-    Manager(#[from] snin_sm_core::ConfigError),
+    Manager(#[from] snin_sm_database::error::ConfigError),
     /// The data plane's.
     #[error(transparent)]
     Plane(#[from] ConfigError),
@@ -167,10 +168,10 @@ impl Run {
             Mechanism::Baseline => Manager::baseline(client, costs, scenario.factors),
             Mechanism::Ours => {
                 // All but the number of addresses as it ships.
-                let config = snin_sm_core::Config {
+                let config = snin_sm_database::config::Config {
                     lmc: Some(lmc),
                     seed: scenario.seed,
-                    ..snin_sm_core::Config::default()
+                    ..snin_sm_database::config::Config::default()
                 };
                 Manager::ours(Sweep::new(config, Saved::default())?, client, costs)
             }

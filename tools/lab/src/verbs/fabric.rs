@@ -59,8 +59,11 @@ impl Fabric {
         unmanaged_trees: u16,
     ) -> Result<Self, VerbsLabError> {
         let lmc = lmc.map(Lmc::bits);
-        let manager =
-            snin_sm_core::Config { lmc, unmanaged_trees, ..snin_sm_core::Config::default() };
+        let manager = snin_sm_database::config::Config {
+            lmc,
+            unmanaged_trees,
+            ..snin_sm_database::config::Config::default()
+        };
         let hardware = snin_emulator::Config::default();
         let mut subnet = Subnet::new(topology, hardware, manager)?;
         let cost = subnet.bring_up(PATIENCE);

@@ -203,13 +203,13 @@ impl<'a> Lab<'a> {
         let hardware =
             snin_emulator::Config { seed: args.seed, ..snin_emulator::Config::default() };
         let hardware = lanes::ports(hardware, args.mtu);
-        let manager = snin_sm_core::Config {
+        let manager = snin_sm_database::config::Config {
             lmc: args.lmc.map(snin_fabric::Lmc::bits),
             unmanaged_trees: args.unmanaged_trees(),
             // As long as grants may be in force of agents that the controller does not hear of any more.
             clear_wait_ms: 200,
             seed: args.seed,
-            ..snin_sm_core::Config::default()
+            ..snin_sm_database::config::Config::default()
         };
         let manager = match lane {
             Lane::Own => lanes::program(manager, args.unmanaged_share.0),

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use snin_fabric::Guid;
 use snin_protocol::Time;
-use snin_sm_core::merge::{self, Merged, Rules, Snapshot, check};
+use snin_sm_database::merge::{self, Merged, Rules, Snapshot, check};
 
 use crate::Verdict;
 use crate::cli::Merge;

@@ -9,7 +9,7 @@ use snin_fabric::check::cover::CoverReport;
 use snin_fabric::check::credit::CreditReport;
 use snin_fabric::check::walk::WalkReport;
 use snin_protocol::Time;
-use snin_sm_core::Config;
+use snin_sm_database::config::Config;
 
 use crate::command::tables;
 use crate::document::SCHEMA_VERSION;

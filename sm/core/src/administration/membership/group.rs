@@ -8,8 +8,8 @@ use snin_mad::{Gid, Hex8, Hex32, PKey, Status};
 
 use super::super::{info, rates, records, trust::Requester};
 use super::{FIRST_MLID, MOST_GROUPS, Subject, World, bit, end_if_unused, rules};
-use crate::database::{Group, Groups, Ports};
-use crate::partitions::{LOCAL, Made, broadcast, key_in_name};
+use snin_sm_database::partitions::{LOCAL, Made, broadcast, key_in_name};
+use snin_sm_database::records::{Group, Groups, Ports};
 
 /// What a group's maker must say too.
 const NEEDED: ComponentMask =

@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::query::RecordQuery;
 use super::trust::Requester;
 use super::{Outcome, World, info, record};
-use crate::database::{Group, Groups, Member, MemberKey, Members, Place, Port};
+use snin_sm_database::records::{Group, Groups, Member, MemberKey, Members, Place, Port};
 
 pub(super) use group::{found_permanent, path_to};
 
@@ -45,7 +45,7 @@ const MOST_MEMBERS: usize = 1 << 20;
 struct Subject<'a> {
     wanted: McMemberRecord,
     mask: ComponentMask,
-    guid: Guid,
+    pub guid: Guid,
     port: &'a Port,
     place: Place,
 }

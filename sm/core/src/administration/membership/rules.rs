@@ -5,7 +5,7 @@ use snin_mad::{PKey, Status};
 
 use super::super::{rates, records};
 use super::{Subject, bit};
-use crate::database::{Group, Port};
+use snin_sm_database::records::{Group, Port};
 
 /// Whether what the request says of a group that exists is so, and the port can follow it.
 pub(super) fn agree(subject: &Subject<'_>, group: &Group) -> Result<(), Status> {

@@ -9,8 +9,8 @@
 use snin_fabric::{Lid, NodeIndex, PortIndex, TreeId};
 
 use super::{At, World};
-use crate::database::{Pins, Port, Slices};
 use crate::view::FabricView;
+use snin_sm_database::records::{Pins, Port, Slices};
 
 /// The addresses that were asked for.
 #[derive(Clone, Copy, Debug)]

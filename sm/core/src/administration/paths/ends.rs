@@ -6,8 +6,8 @@ use snin_mad::{Gid, GidPrefix, Hex8, Hex32, PKey, Status};
 
 use super::super::{rates, trust};
 use super::{Wanted, Width, Wish, World, bit, choice, route};
-use crate::database::{Nodes, Place, Port};
-use crate::qos_policy::{Level, PathQuery, Subject};
+use snin_sm_database::qos_policy::{Level, PathQuery, Subject};
+use snin_sm_database::records::{Nodes, Place, Port};
 
 /// The prefix of every subnet's own GIDs (IBA 4.1.1).
 const LINK_LOCAL: GidPrefix = GidPrefix(0xFE80_0000_0000_0000);
@@ -149,7 +149,7 @@ fn service<'a>(
     let guid = |end: &Endpoint<'_>| end.port.guid.unwrap_or_default();
     let subject = |end: &Endpoint<'_>| (guid(end), end.place.1, own == end.port.guid);
     let [(guid, num, own), (to_guid, to_num, to_own)] = [subject(from), subject(to)];
-    let kind = |node: &crate::database::Node| crate::graph::kind(node.info.node_type);
+    let kind = |node: &snin_sm_database::records::Node| crate::graph::kind(node.info.node_type);
     let from =
         Subject { guid, kind: kind(from_node), name: &from_node.name, num, keys: &from_keys, own };
     let to = Subject {

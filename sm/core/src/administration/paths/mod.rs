@@ -11,8 +11,8 @@ use super::answer::{Answer, append};
 use super::query::LONGEST;
 use super::trust::Requester;
 use super::{Outcome, World, membership, record};
-use crate::database::{Place, Port};
-use crate::qos_policy::{Level, PathQuery};
+use snin_sm_database::qos_policy::{Level, PathQuery};
+use snin_sm_database::records::{Place, Port};
 
 use choice::Wish;
 use ends::{Endpoint, between};

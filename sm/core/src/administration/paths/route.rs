@@ -5,8 +5,8 @@ use snin_mad::Hex16;
 use snin_mad::sa::TraceRecord;
 
 use super::{Width, World};
-use crate::database::{Nodes, Place, Ports};
 use crate::view::FabricView;
+use snin_sm_database::records::{Nodes, Place, Ports};
 
 /// No way is longer: three stages have five switches.
 const LONGEST: usize = 64;
@@ -87,7 +87,7 @@ pub(super) fn trace(from: Place, to: Lid, world: &World<'_>) -> Vec<TraceRecord>
     };
     for hop in hops {
         add(hop.0, entry, Some(hop));
-        entry = world.database.get::<crate::database::Links>(&hop).copied();
+        entry = world.database.get::<snin_sm_database::records::Links>(&hop).copied();
     }
     if let Some(last) = entry {
         add(last.0, entry, None);

@@ -9,9 +9,9 @@ use snin_mad::{Inner, Method, SlToVl, VlArbitration};
 use super::Offered;
 use crate::administration::World;
 use crate::administration::query::{At, RecordQuery, is_switch};
-use crate::database::{Nodes, Place, Port, Ports};
-use crate::qos_table::{QosTable, QosTableId};
 use crate::qos_tables::has_quarter;
+use snin_sm_database::qos_table::{QosTable, QosTableId};
+use snin_sm_database::records::{Nodes, Place, Port, Ports};
 
 /// The node that a request for such tables is about, where it has some that were never read; `Some(None)` where
 /// it is about all nodes.

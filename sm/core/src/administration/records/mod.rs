@@ -9,7 +9,7 @@ use snin_mad::*;
 
 use super::World;
 use super::query::{At, RecordQuery, is_switch};
-use crate::database::{Links, Managers, Nodes, Port, Ports};
+use snin_sm_database::records::{Links, Managers, Nodes, Port, Ports};
 
 /// Status of a source: most have nothing to refuse.
 type Offered = Result<(), Status>;

@@ -97,7 +97,8 @@ fn bring_up(topology: &Topology, tables: &[ForwardingTable]) -> f64 {
 /// Seconds that a small fabric takes, for a port or a block.
 fn small_bring_up() -> Option<f64> {
     let begin = Instant::now();
-    let (hardware, manager) = (snin_emulator::Config::default(), snin_sm_core::Config::default());
+    let (hardware, manager) =
+        (snin_emulator::Config::default(), snin_sm_database::config::Config::default());
     let small = SMALL.build().ok()?;
     let mut subnet = Subnet::new(&small, hardware, manager).ok()?;
     subnet.bring_up(PATIENCE);
