@@ -6,14 +6,14 @@ use std::sync::Arc;
 use snin_fabric::{Guid, Lid};
 use snin_mad::Mad;
 
-use crate::cluster::{Ask, ClusterEvent};
-use crate::control::Control;
-use crate::mirror::{MirrorEvent, MirrorOutput};
 use crate::multicast::Groups;
 use crate::planning::{Computed, Job};
 use crate::report::Report;
 use crate::view::FabricView;
 use snin_configuration::Instruction;
+use snin_mastership::cluster::{Ask, ClusterEvent};
+use snin_mastership::control::Control;
+use snin_mastership::mirror::{MirrorEvent, MirrorOutput};
 use snin_sm_database::mad_address::{Destination, LocalPort, Origin};
 use snin_sm_database::partitions::Partitions;
 use snin_sm_database::qos_policy::QosPolicy;

@@ -30,10 +30,7 @@
 //! ```
 
 pub mod administration;
-pub mod cluster;
-pub mod control;
 pub mod controllers;
-pub mod election;
 pub mod events;
 pub mod metrics;
 
@@ -50,9 +47,7 @@ mod lane_tables;
 mod lft_shadow;
 mod limits;
 mod manager;
-pub mod mastership;
 mod mft_shadow;
-pub mod mirror;
 pub mod multicast;
 mod order;
 mod partitioning;

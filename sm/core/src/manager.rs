@@ -18,19 +18,20 @@ use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState, Smp};
 use snin_protocol::Time;
 
 use crate::administration::{Administration, Limits, World};
-use crate::cluster::{Cluster, Limits as ClusterLimits, Verdict};
 use crate::events::{Event, Output, Preferences};
 use crate::keyring::Keyring;
-use crate::mastership::{Act, Mastership, Order, SM_INFO};
-use crate::mirror::Mirror;
 use crate::reader::Reader;
 use crate::report::{Missing, Report};
 use crate::sweep::Sweep;
 use snin_configuration::{Configuration, Limits as ConfigurationLimits};
+use snin_mastership::cluster::{Cluster, Limits as ClusterLimits, Verdict};
+use snin_mastership::mastership::{self, Mastership, SM_INFO};
+use snin_mastership::mirror::Mirror;
 use snin_sm_database::config::Config;
 use snin_sm_database::error::{ConfigError, Dropped};
 use snin_sm_database::judgement::Consent;
 use snin_sm_database::mad_address::LocalPort;
+use snin_sm_database::managers::Order;
 use snin_sm_database::partitions::Partitions;
 use snin_sm_database::qos_policy::QosPolicy;
 use snin_sm_database::records::{self, Database};
@@ -379,7 +380,7 @@ impl Manager {
                 self.mastership.quiet(now);
             }
             let mut idle = true;
-            while let Some(act) = self.mastership.poll_act() {
+            while let Some(act) = self.mastership.poll_output() {
                 idle = false;
                 self.act(act, now);
             }
@@ -396,20 +397,22 @@ impl Manager {
         }
     }
 
-    fn act(&mut self, act: Act, now: Time) {
+    fn act(&mut self, act: mastership::Output, now: Time) {
         match act {
-            Act::Send { port, to, mad } => {
+            mastership::Output::Send { port, to, mad } => {
                 self.sweep.count_sent(&mad);
                 self.outputs.push_back(Output::Send { port, to, mad });
             }
-            Act::Report(report) => self.outputs.push_back(Output::Report(report)),
-            Act::Order(Order::TakeOver) if self.sweep.recall(&self.database) => {}
-            Act::Order(order @ Order::Sit(port)) => {
+            mastership::Output::Report(report) => {
+                self.outputs.push_back(Output::Report(Report::Mastership(report)));
+            }
+            mastership::Output::Order(Order::TakeOver) if self.sweep.recall(&self.database) => {}
+            mastership::Output::Order(order @ Order::Sit(port)) => {
                 self.sweep.obey(order, now);
                 self.mastership.moved(self.sweep.own(), now);
                 self.outputs.push_back(Output::Sit(port));
             }
-            Act::Order(order) => {
+            mastership::Output::Order(order) => {
                 if order == Order::Proceed {
                     self.join_strangers(now);
                 }

@@ -4,13 +4,12 @@ use std::fmt;
 
 use snin_fabric::routing::RoutingError;
 use snin_fabric::{Guid, Lid, LinkRate, Mlid, PortNum};
-use snin_mad::{SmInfo, SmState};
 
-use crate::cluster::Verdict;
-use crate::control::{Control, Outcome};
-use crate::election::State as ElectionState;
-use crate::mirror::MirrorReport;
 use snin_configuration::PortReport;
+use snin_mastership::Report as MastershipReport;
+use snin_mastership::cluster::Verdict;
+use snin_mastership::election::State as ElectionState;
+use snin_mastership::mirror::MirrorReport;
 use snin_sm_database::merge::{self, MergeError};
 
 /// What an operator wants to know.
@@ -27,43 +26,8 @@ pub enum Report {
     NoRouting(RoutingError),
     /// What was discovered contradicts itself; nothing was written.
     Contradiction(String),
-    /// What this manager is from now on.
-    State(SmState),
-    /// There is another subnet manager, or it says something else of itself than before.
-    OtherManager {
-        /// `node/port`.
-        at: String,
-        /// What it says, but for its activity.
-        info: SmInfo,
-    },
-    /// Another subnet manager does not answer any more, or is none any more.
-    ManagerGone {
-        /// `node/port`.
-        at: String,
-    },
-    /// Another manager told this one something, and it did so.
-    Control {
-        /// The other one's GUID.
-        from: Guid,
-        /// The specification's name of what it told.
-        name: &'static str,
-    },
-    /// What became of an [`Event::Instruct`](crate::Event::Instruct).
-    Instructed {
-        /// Whom.
-        to: Guid,
-        /// What.
-        control: Control,
-        /// The outcome.
-        outcome: Outcome,
-    },
-    /// A master with another SM_Key is in this subnet: this manager writes nothing until one of the two ends.
-    ForeignMaster {
-        /// Its GUID.
-        guid: Guid,
-        /// `node/port`.
-        at: String,
-    },
+    /// Of other managers, and of what this one is among them.
+    Mastership(MastershipReport),
     /// Of the copy of another manager's database.
     Mirror(MirrorReport),
     /// Whether the cluster lets this manager enforce what is expected is another than before.
@@ -79,15 +43,6 @@ pub enum Report {
     },
     /// What this manager is in the election.
     Elected(ElectionState),
-    /// A foreign manager whose SMInfo priority is within or above those of ours: it would go before one of ours.
-    AboveBand {
-        /// Its GUID.
-        guid: Guid,
-        /// `node/port`.
-        at: String,
-        /// Its priority.
-        priority: u8,
-    },
     /// Another manager wrote over addresses or tables; all are read again, and put right.
     Overwritten {
         /// Where it was noticed: `node/port`, port 0 for a table.
@@ -128,30 +83,16 @@ pub enum Report {
 /// A line for the operator.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = |state: SmState| state.name().unwrap_or("unknown").to_lowercase();
         match self {
             Self::Ready { version, missing } => {
                 write!(f, "the fabric is up, view {version}; {} things missing", missing.len())
             }
             Self::NoRouting(error) => write!(f, "no tables were written: {error}"),
             Self::Contradiction(what) => write!(f, "no tables were written: {what}"),
-            Self::State(own) => write!(f, "this subnet manager is {}", state(*own)),
-            Self::OtherManager { at, info } => {
-                let SmInfo { guid, priority, .. } = info;
-                write!(f, "another subnet manager at {at}: {guid}, priority {priority}, ")?;
-                f.write_str(&state(info.state))
-            }
-            Self::ManagerGone { at } => write!(f, "the subnet manager at {at} is gone"),
-            Self::Control { from, name } => write!(f, "{from} told this subnet manager: {name}"),
-            Self::Instructed { to, control, outcome } => {
-                write!(f, "{} to {to}: {outcome}", control.name())
-            }
-            Self::ForeignMaster { guid, at } => {
-                write!(f, "{guid} at {at} is master with another sm_key: nothing is written")
-            }
             Self::Overwritten { at } => write!(f, "somebody else wrote to {at}: all is read again"),
             Self::TookOver { ports } => write!(f, "{ports} ports know that this manager is master"),
             Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
+            Self::Mastership(report) => report.fmt(f),
             Self::Mirror(report) => report.fmt(f),
             Self::Consent(verdict) => verdict.fmt(f),
             Self::Joined(report) => {
@@ -162,12 +103,6 @@ impl fmt::Display for Report {
                 write!(f, "databases of {} subnets cannot be joined: {error}", subnets.len())
             }
             Self::Elected(state) => write!(f, "in the election this manager is {}", state.name()),
-            Self::AboveBand { guid, at, priority } => {
-                write!(
-                    f,
-                    "the foreign manager {guid} at {at} has priority {priority}, not less than ours"
-                )
-            }
             Self::Port(report) => report.fmt(f),
             Self::Relevelled { pairs, hosts } => write!(
                 f,

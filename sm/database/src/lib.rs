@@ -16,6 +16,7 @@ pub mod error;
 pub mod judgement;
 pub mod keys;
 pub mod mad_address;
+pub mod managers;
 pub mod merge;
 pub mod partitions;
 pub mod programmed;

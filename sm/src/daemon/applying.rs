@@ -11,11 +11,11 @@ use snin_daemon::control::Client;
 use snin_daemon::shared::Embedded;
 use snin_daemon::text;
 use snin_daemon::trouble::Trouble;
+use snin_mastership::cluster::ClusterEvent;
 use snin_protocol::operator::manager::{
     ApplyConfiguration, ConfigurationApplied, ShowConfiguration, ShownConfiguration,
 };
 use snin_sm_core::Event;
-use snin_sm_core::cluster::ClusterEvent;
 use tracing::{info, warn};
 
 use super::answering::{Answer, Refused, made};
@@ -187,7 +187,7 @@ impl Daemon {
         let objections = self.objections(&expected);
         self.instruct(Instruction::Expect { expected: Some(Arc::new(expected)), forced })?;
         self.feed(Event::Cluster(Box::new(ClusterEvent::Version(version))))?;
-        let enforced = self.manager.configuration().enforces(self.clock.now());
+        let enforced = self.manager.configuration().is_enforced(self.clock.now());
         info!("expected configuration {version}, by {by}");
         self.outlets
             .notify("CONFIGURATION", json!({ "version": version, "by": by, "forced": forced }));

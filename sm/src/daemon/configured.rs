@@ -15,11 +15,11 @@ use snin_configuration::{
 };
 use snin_daemon::store;
 use snin_fabric::{Guid, PortNum};
+use snin_mastership::cluster::ClusterEvent;
 use snin_protocol::operator::manager::{
     ApplyConfiguration, CheckConfiguration, CompareConfiguration, Difference, Differences,
     LearnConfiguration, LearntConfiguration, Objections, Port, PortState, Ports, PortsTold,
 };
-use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::{Event, Manager};
 use snin_sm_database::judgement::Consent;
 use snin_sm_database::records::Place;
@@ -184,7 +184,7 @@ impl Daemon {
         });
         Ports {
             version: self.versions.version(),
-            enforced: self.manager.configuration().enforces(self.clock.now()),
+            enforced: self.manager.configuration().is_enforced(self.clock.now()),
             ports: ports.filter(|port| all || port.state != PortState::Ok).collect(),
         }
     }

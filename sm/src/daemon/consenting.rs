@@ -11,8 +11,8 @@ use serde_json::json;
 use snin_daemon::session::Files;
 use snin_daemon::shared::{Cluster, SharedError, cluster};
 use snin_daemon::watch::Watch;
+use snin_mastership::cluster::{Answer, Ask, ClusterEvent, Entry, Verdict};
 use snin_protocol::operator::manager;
-use snin_sm_core::cluster::{Answer, Ask, ClusterEvent, Entry, Verdict};
 use tracing::{info, warn};
 
 use super::failure::Failure;

@@ -7,11 +7,11 @@ use snin_daemon::group::SocketGroup;
 use snin_daemon::session::{Address, Call, Callers, Limits, Listen, Peer, Post, Received};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
+use snin_mastership::mirror::{Link, MirrorEvent, MirrorOutput, MirrorReport, MirrorState};
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::Role;
 use snin_protocol::mirror::{FromMaster, FromStandby, MAX_LINES, WINDOW};
 use snin_protocol::operator::manager::Mirror;
-use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput, MirrorReport, MirrorState};
 use tracing::{error, info, warn};
 
 use super::failure::Failure;

@@ -11,8 +11,9 @@ use tracing::{error, info, warn};
 
 use super::activity::{between, is_quiet};
 use super::run::Daemon;
+use snin_mastership::Report as MastershipReport;
+use snin_mastership::control::{Control, Outcome};
 use snin_sm_core::Report;
-use snin_sm_core::control::{Control, Outcome};
 use snin_sm_database::merge::Tell;
 
 /// Switches that an event names one by one; of more it says how many there are.
@@ -27,31 +28,7 @@ impl Daemon {
             }
             Report::NoRouting(error) => self.trouble(error.to_string()),
             Report::Contradiction(what) => self.trouble(what),
-            Report::State(state) => self.state(state),
-            Report::OtherManager { at, info } => {
-                let state = name(info.state);
-                warn!(%at, guid = %info.guid, priority = info.priority, "another subnet manager: {state}");
-                let told = json!({
-                    "at": at, "guid": info.guid.to_string(), "priority": info.priority, "state": state,
-                });
-                self.outlets.notify("OTHER_SM", told);
-                self.told.managers.insert(at, format!("{state}, priority {}", info.priority));
-            }
-            Report::ManagerGone { at } => {
-                info!(%at, "the other subnet manager is gone");
-                self.told.managers.remove(&at);
-                self.outlets.notify("OTHER_SM_GONE", json!({ "at": at }));
-            }
-            Report::Control { from, name } => {
-                warn!(%from, "another subnet manager told this one: {name}");
-                self.outlets
-                    .notify("SM_CONTROL", json!({ "from": from.to_string(), "told": name }));
-            }
-            Report::Instructed { to, control, outcome } => self.instructed(to, control, outcome),
-            Report::ForeignMaster { guid, at } => {
-                error!(%at, %guid, "master with another sm_key: nothing is written until one of the two ends");
-                self.outlets.notify("FOREIGN_SM", json!({ "at": at, "guid": guid.to_string() }));
-            }
+            Report::Mastership(report) => self.report_mastership(report),
             Report::Mirror(report) => self.report_mirror(&report),
             Report::Joined(report) => self.joined(&report),
             Report::NotJoined { subnets, error } => {
@@ -63,11 +40,6 @@ impl Daemon {
             Report::Elected(state) => {
                 info!("in the election this manager is {}", state.name());
                 self.outlets.notify("ELECTION", json!({ "state": state.name() }));
-            }
-            Report::AboveBand { guid, at, priority } => {
-                error!(%at, %guid, priority, "a foreign subnet manager goes before one of ours");
-                let told = json!({ "at": at, "guid": guid.to_string(), "priority": priority });
-                self.outlets.notify("FOREIGN_SM_ABOVE", told);
             }
             Report::Consent(verdict) => self.report_consent(&verdict),
             Report::Overwritten { at } => {
@@ -104,6 +76,43 @@ impl Daemon {
                 if self.outlets.notify("TRAP", told) {
                     info!(number, issuer = issuer.0, "trap from {name}");
                 }
+            }
+        }
+    }
+
+    fn report_mastership(&mut self, report: MastershipReport) {
+        match report {
+            MastershipReport::State(state) => self.state(state),
+            MastershipReport::OtherManager { at, info } => {
+                let state = name(info.state);
+                warn!(%at, guid = %info.guid, priority = info.priority, "another subnet manager: {state}");
+                let told = json!({
+                    "at": at, "guid": info.guid.to_string(), "priority": info.priority, "state": state,
+                });
+                self.outlets.notify("OTHER_SM", told);
+                self.told.managers.insert(at, format!("{state}, priority {}", info.priority));
+            }
+            MastershipReport::ManagerGone { at } => {
+                info!(%at, "the other subnet manager is gone");
+                self.told.managers.remove(&at);
+                self.outlets.notify("OTHER_SM_GONE", json!({ "at": at }));
+            }
+            MastershipReport::Control { from, name } => {
+                warn!(%from, "another subnet manager told this one: {name}");
+                self.outlets
+                    .notify("SM_CONTROL", json!({ "from": from.to_string(), "told": name }));
+            }
+            MastershipReport::Instructed { to, control, outcome } => {
+                self.instructed(to, control, outcome)
+            }
+            MastershipReport::ForeignMaster { guid, at } => {
+                error!(%at, %guid, "master with another sm_key: nothing is written until one of the two ends");
+                self.outlets.notify("FOREIGN_SM", json!({ "at": at, "guid": guid.to_string() }));
+            }
+            MastershipReport::AboveBand { guid, at, priority } => {
+                error!(%at, %guid, priority, "a foreign subnet manager goes before one of ours");
+                let told = json!({ "at": at, "guid": guid.to_string(), "priority": priority });
+                self.outlets.notify("FOREIGN_SM_ABOVE", told);
             }
         }
     }

@@ -26,10 +26,10 @@ use super::reading::{FileRequest, Purpose, is_trusted};
 use super::run::Daemon;
 use super::summary::{self, state_of};
 use snin_configuration::Instruction;
+use snin_mastership::control::Control;
+use snin_mastership::mastership::Standing;
 use snin_sm_core::FabricView;
-use snin_sm_core::control::Control;
 use snin_sm_core::events::Event;
-use snin_sm_core::mastership::Standing;
 use snin_sm_database::merge;
 
 /// Instructions to other managers that are under way at one time.

@@ -15,6 +15,7 @@ const PURE: &[&str] = &[
     "sm/mad",
     "sm/database",
     "sm/configuration",
+    "sm/mastership",
     "sm/core",
     "controller/core",
     "endnode-agent/core",

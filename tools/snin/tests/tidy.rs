@@ -18,6 +18,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("snin-daemon", 2),
     ("snin-sm-database", 3),
     ("snin-configuration", 4),
+    ("snin-mastership", 4),
     ("snin-sm-core", 5),
     ("snin-controller-core", 2),
     // Bugs planted in a copy of the controller's core, for its tests.
@@ -52,6 +53,7 @@ const PURE: &[&str] = &[
     "snin-mad",
     "snin-sm-database",
     "snin-configuration",
+    "snin-mastership",
     "snin-sm-core",
     "snin-controller-core",
     "snin-agent-core",

@@ -11,7 +11,7 @@ use crate::compare::miswired;
 use crate::expected::{Expected, ExpectedPort, Mode};
 use crate::reason::{Action, Reason};
 use crate::trial::Trial;
-use snin_sm_database::judgement::{Judge as _, Judgement, LinkOrder};
+use snin_sm_database::judgement::{Judgement, LinkOrder};
 use snin_sm_database::records::Place;
 use snin_sm_database::seen::{LinkState, Seen, SeenPort};
 
@@ -22,7 +22,7 @@ const SECOND: Time = Time::secs(1);
 impl Configuration {
     /// What follows from what discovery sees.
     pub(super) fn judged(&mut self, seen: &Seen, now: Time) -> Judgement {
-        let Some(expected) = self.expected.clone().filter(|_| self.enforces(now)) else {
+        let Some(expected) = self.expected.clone().filter(|_| self.is_enforced(now)) else {
             return Judgement::default();
         };
         self.metrics.judged += 1;

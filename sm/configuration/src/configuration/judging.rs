@@ -3,17 +3,13 @@
 use super::Configuration;
 use crate::reason::Reason;
 use snin_protocol::Time;
-use snin_sm_database::judgement::{Ask, Consent, End, Judge, Judgement};
+use snin_sm_database::judgement::{Ask, End, Judge, Judgement};
 use snin_sm_database::records::Place;
 use snin_sm_database::seen::Seen;
 
 impl Judge for Configuration {
     fn enforces(&self, now: Time) -> bool {
-        let consents = match &self.consent {
-            Consent::Granted { until, .. } => until.is_none_or(|until| now < until),
-            Consent::Absent => false,
-        };
-        consents && self.expected.is_some()
+        self.is_enforced(now)
     }
 
     fn judge(&mut self, seen: &Seen, now: Time) -> Judgement {

@@ -128,6 +128,15 @@ impl Configuration {
         &self.metrics
     }
 
+    /// Whether what is expected is enforced at this time.
+    pub fn is_enforced(&self, now: Time) -> bool {
+        let consents = match &self.consent {
+            Consent::Granted { until, .. } => until.is_none_or(|until| now < until),
+            Consent::Absent => false,
+        };
+        consents && self.expected.is_some()
+    }
+
     /// Does what it is told, as far as it can be done before the next judgement.
     pub fn instruct(&mut self, instruction: Instruction) {
         // A consent that is prolonged changes nothing.

@@ -4,11 +4,11 @@ use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::Manager;
-use crate::cluster::{Cluster, Own};
-use crate::election::Priority;
 use crate::events::Output;
 use crate::report::Report;
 use snin_configuration::Instruction;
+use snin_mastership::cluster::{Cluster, Own};
+use snin_mastership::election::Priority;
 
 impl Manager {
     /// The cluster's service, where there is one.

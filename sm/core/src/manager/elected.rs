@@ -7,10 +7,10 @@ use snin_protocol::Time;
 use snin_protocol::election::Ballot;
 
 use super::Manager;
-use crate::cluster::Mandate;
-use crate::election::{Election, Event, Limits, Output as Decided, Priority};
 use crate::events::Output;
 use crate::report::Report;
+use snin_mastership::cluster::Mandate;
+use snin_mastership::election::{Election, Event, Limits, Output as Decided, Priority};
 
 /// Managers whose last ballot is remembered.
 const MOST: usize = 64;

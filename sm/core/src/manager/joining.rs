@@ -12,10 +12,10 @@ use snin_protocol::Time;
 
 use super::Manager;
 use crate::events::Output;
-use crate::mastership::Order;
-use crate::mirror::rows::put_said;
 use crate::report::Report;
+use snin_mastership::mirror::rows::put_said;
 use snin_sm_database::keys::KeySecret;
+use snin_sm_database::managers::Order;
 use snin_sm_database::merge::{Entry, Lineage, MergeError, Merged, Rules, Snapshot, merge};
 use snin_sm_database::records::Node;
 use snin_sm_database::saved::Saved;

@@ -6,8 +6,8 @@ use snin_protocol::Time;
 
 use super::Manager;
 use crate::events::Output;
-use crate::mirror::{Mirror, MirrorReport, MirrorState, Surroundings};
 use crate::report::Report;
+use snin_mastership::mirror::{Mirror, MirrorReport, MirrorState, Surroundings};
 
 impl Manager {
     /// Whether others can read what is said in sessions with other managers: then no M_Key is told.

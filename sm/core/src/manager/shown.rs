@@ -8,11 +8,11 @@ use snin_protocol::Time;
 
 use super::Manager;
 use crate::administration::AdministrationMetrics;
-use crate::mastership::Standing;
 use crate::metrics::Metrics;
 use crate::report::Missing;
 use crate::view::FabricView;
 use snin_configuration::Configuration;
+use snin_mastership::mastership::Standing;
 use snin_sm_database::merge::{Entry, Snapshot};
 use snin_sm_database::records::{Database, Stamp};
 use snin_sm_database::seen::Seen;

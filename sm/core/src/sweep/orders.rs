@@ -6,10 +6,10 @@ use snin_mad::port::Capabilities;
 use snin_protocol::Time;
 
 use super::{Pending, Stage, Sweep};
-use crate::mastership::{Found, Order, Own};
 use crate::query::{PortId, Query};
 use crate::report::Missing;
 use snin_sm_database::error::Dropped;
+use snin_sm_database::managers::{Found, Order, Own};
 
 /// What the sweep may do.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_protocol::Time;
-use snin_sm_core::cluster::{
+use snin_mastership::cluster::{
     CHOSEN, ClusterEvent, EXPECTED, Entries, Entry, Limits, Mandate, Verdict,
 };
+use snin_protocol::Time;
 
 use super::net::guid;
 use super::site::Site;

@@ -1,10 +1,10 @@
 //! Three managers and the messages between them, which may be lost and overtake each other.
 
 use snin_fabric::Guid;
-use snin_protocol::Time;
-use snin_sm_core::election::{
+use snin_mastership::election::{
     Band, Election, Event, Kind, Limits, Message, Output, Priority, State,
 };
+use snin_protocol::Time;
 
 /// Messages that are on their way at once; more are lost.
 const MOST_IN_FLIGHT: usize = 6;

@@ -1,9 +1,9 @@
 //! Managers and a cluster's service that may be cut off from any of them, in virtual time.
 
 use snin_fabric::Guid;
+use snin_mastership::cluster::{CHOSEN, Cluster, ClusterEvent, Limits, Mandate, Own, Verdict};
+use snin_mastership::election::Priority;
 use snin_protocol::Time;
-use snin_sm_core::cluster::{CHOSEN, Cluster, ClusterEvent, Limits, Mandate, Own, Verdict};
-use snin_sm_core::election::Priority;
 use snin_sm_database::judgement::Consent;
 
 use super::net::guid;

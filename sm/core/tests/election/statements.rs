@@ -1,12 +1,12 @@
 //! The rules of the election by the numbers of the list that they come from.
 
 use snin_fabric::Guid;
+use snin_mastership::election::{
+    Band, Election, Event, Kind, Limits, Message, Output, Priority, State,
+};
 use snin_protocol::election::Ballot;
 use snin_protocol::mirror::FromStandby;
 use snin_protocol::{Time, codec};
-use snin_sm_core::election::{
-    Band, Election, Event, Kind, Limits, Message, Output, Priority, State,
-};
 
 use super::net::{Net, Step, guid, healthy};
 

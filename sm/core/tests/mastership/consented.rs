@@ -7,11 +7,10 @@ use snin_configuration::{Expected, ExpectedPort, ExpectedSwitch, Instruction, Mo
 use snin_emulator::Fault;
 use snin_fabric::PortIndex;
 use snin_mad::{PhysicalState, SmState};
+use snin_mastership::cluster::{CHOSEN, ClusterEvent, Verdict};
 use snin_protocol::Time;
 use snin_sm_core::Event;
-use snin_sm_core::cluster::{CHOSEN, ClusterEvent, Verdict};
 use snin_sm_database::config::Config;
-use snin_sm_database::judgement::Judge as _;
 
 use crate::store::Store;
 use crate::subnet::{Subnet, config, port};
@@ -56,7 +55,7 @@ fn verdict(subnet: &Subnet, n: usize) -> Verdict {
 }
 
 fn enforces(subnet: &Subnet, n: usize) -> bool {
-    subnet.seats[n].manager.configuration().enforces(subnet.now())
+    subnet.seats[n].manager.configuration().is_enforced(subnet.now())
 }
 
 /// Two managers, the first of which goes before; both expect that the first spare is disabled.

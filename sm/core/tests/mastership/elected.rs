@@ -2,6 +2,7 @@
 
 use snin_emulator::Fault;
 use snin_mad::{SmInfo, SmKey, SmState};
+use snin_mastership::Report as MastershipReport;
 use snin_protocol::Time;
 use snin_sm_core::Report;
 use snin_sm_database::config::Config;
@@ -101,7 +102,10 @@ fn a_foreign_manager_within_the_band_is_told_of_and_not_fought() {
     };
     three.appoint("host5", info);
     three.run(Time::secs(15));
-    let above = |report: &Report| matches!(report, Report::AboveBand { priority, .. } if *priority == LOW + 4);
+    let above = |report: &Report| match report {
+        Report::Mastership(MastershipReport::AboveBand { priority, .. }) => *priority == LOW + 4,
+        _ => false,
+    };
     let told: usize =
         three.seats.iter().map(|seat| seat.reports.iter().filter(|r| above(r)).count()).sum();
     assert!(told >= 1, "no alarm");

@@ -7,8 +7,9 @@ use snin_mad::{
     Attribute, DrPath, Mad, Method, Notice, PERMISSIVE, Route, SmInfo, SmKey, SmState, Smp, Status,
     TransactionId, Trap,
 };
+use snin_mastership::Report as MastershipReport;
+use snin_mastership::control::Control;
 use snin_protocol::Time;
-use snin_sm_core::control::Control;
 use snin_sm_core::{Event, Missing, Output, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::{Destination, LocalPort};
@@ -211,7 +212,9 @@ fn beside_a_master_with_another_key_nothing_is_written() {
     assert_eq!(state_of(&subnet), SmState::Master);
     let missing = subnet.seats[0].manager.missing();
     assert!(matches!(&missing[..], [Missing::Rival { .. }]), "{missing:?}");
-    let loud = |report: &Report| matches!(report, Report::ForeignMaster { .. });
+    let loud = |report: &Report| {
+        matches!(report, Report::Mastership(MastershipReport::ForeignMaster { .. }))
+    };
     assert_eq!(subnet.seats[0].reports.iter().filter(|report| loud(report)).count(), 1);
     let (before, cable) = (subnet.now(), port(&subnet.topology, "leaf3", 5));
     subnet.strike(Fault::Cut(cable));

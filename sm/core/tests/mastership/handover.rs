@@ -1,8 +1,9 @@
 //! Ours hand over to each other: one writes at a time, and the subnet is served all the while.
 
 use snin_mad::SmState;
+use snin_mastership::Report as MastershipReport;
+use snin_mastership::control::{Control, Outcome};
 use snin_protocol::Time;
-use snin_sm_core::control::{Control, Outcome};
 use snin_sm_core::{Event, Report};
 
 use crate::subnet::{Subnet, config};
@@ -61,7 +62,7 @@ fn the_operator_disables_and_enables_a_standby() {
         subnet.seats[by].manager.handle(Event::Instruct { to, control }, now);
         subnet.run(Time::secs(1));
         subnet.seats[by].reports.iter().find_map(|report| match report {
-            Report::Instructed { outcome, .. } => Some(*outcome),
+            Report::Mastership(MastershipReport::Instructed { outcome, .. }) => Some(*outcome),
             _ => None,
         })
     };

@@ -8,8 +8,8 @@ use snin_mad::{
     Attribute as _, Gid, GidPrefix, LinearForwarding, Method, MulticastForwarding, PKey, QKey,
     SmState,
 };
+use snin_mastership::mirror::{MirrorEvent, MirrorReport};
 use snin_protocol::Time;
-use snin_sm_core::mirror::{MirrorEvent, MirrorReport};
 use snin_sm_core::{Event, Manager, Missing, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::keys::KeyPolicy;

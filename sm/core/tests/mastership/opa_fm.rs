@@ -7,8 +7,8 @@ use snin_fabric::{Lid, PortIndex};
 use snin_mad::{
     Attribute as _, Class, Mad, Method, Route, SmInfo, SmKey, SmState, Smp, TransactionId,
 };
+use snin_mastership::control::Control;
 use snin_protocol::Time;
-use snin_sm_core::control::Control;
 
 use crate::subnet::{Subnet, config, port};
 

@@ -7,9 +7,10 @@ use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute, AttributeId, Method, PERMISSIVE, PortInfo, PortState, SmInfo, SmState};
+use snin_mastership::Report as MastershipReport;
+use snin_mastership::cluster::ClusterEvent;
+use snin_mastership::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_protocol::Time;
-use snin_sm_core::cluster::ClusterEvent;
-use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_sm_core::{Event, Manager, Missing, Output, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::keys::{KeyPolicy, KeySecret};
@@ -373,7 +374,7 @@ impl Subnet {
     /// The states that a manager was in since this was last asked.
     pub(crate) fn told(&mut self, n: usize) -> Vec<SmState> {
         let state = |report: Report| match report {
-            Report::State(state) => Some(state),
+            Report::Mastership(MastershipReport::State(state)) => Some(state),
             _ => None,
         };
         std::mem::take(&mut self.seats[n].reports).into_iter().filter_map(state).collect()

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use snin_mastership::cluster::{Answer, Ask, Entry};
 use snin_protocol::Time;
-use snin_sm_core::cluster::{Answer, Ask, Entry};
 
 /// What was attached goes so long after its last sign of life.
 const LEASE: Time = Time::secs(5);

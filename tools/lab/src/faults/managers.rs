@@ -7,10 +7,11 @@ use std::rc::Rc;
 use rand::RngExt as _;
 use snin_emulator::{ClientId, Write};
 use snin_mad::{PERMISSIVE, SmState};
+use snin_mastership::Report as MastershipReport;
+use snin_mastership::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_protocol::Time;
 use snin_protocol::view::{FromManager, Policy, ToManager, VIEW_LEASE, ViewError};
 use snin_sm_core::controllers::Controllers;
-use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_sm_core::{Computed, Event, Manager, Output, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::{Destination, LocalPort};
@@ -269,7 +270,9 @@ impl Site {
             Output::Mirror(MirrorOutput::ToStandby(Link(session), said)) => {
                 self.say(session, Process::Manager(n), Said::FromMaster(said));
             }
-            Output::Report(Report::State(state)) => self.manager_is(n, state),
+            Output::Report(Report::Mastership(MastershipReport::State(state))) => {
+                self.manager_is(n, state)
+            }
             Output::TestLink { number, .. } => {
                 process.manager.handle(Event::LinkTested { number, arrived: None }, now);
             }

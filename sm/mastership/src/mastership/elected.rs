@@ -41,7 +41,7 @@ impl Elected {
 
 impl Mastership {
     /// What the election made of this manager.
-    pub(crate) fn set_elected(&mut self, state: State, priority: Priority, now: Time) {
+    pub fn set_elected(&mut self, state: State, priority: Priority, now: Time) {
         let before = self.shown_priority();
         let Some(elected) = &mut self.elected else { return };
         let changed = elected.state != state;
@@ -99,7 +99,7 @@ impl Mastership {
 
     /// What SMInfo told of another manager, as a message of the election: all that SMInfo does not say is as it is
     /// here. A master that goes before this one asks it to yield.
-    pub(crate) fn next_vote(&mut self) -> Option<Message> {
+    pub fn next_vote(&mut self) -> Option<Message> {
         let elected = self.elected.as_mut()?;
         let own = self.own.as_ref()?.guid;
         loop {
@@ -136,7 +136,7 @@ impl Mastership {
         for (guid, priority) in above.iter().filter(|(guid, _)| !elected.alarmed.contains(guid)) {
             alarmed.push(*guid);
             let at = self.name_of(*guid);
-            self.outputs.push_back(super::Act::Report(Report::AboveBand {
+            self.outputs.push_back(super::Output::Report(Report::AboveBand {
                 guid: *guid,
                 at,
                 priority: *priority,
@@ -148,7 +148,7 @@ impl Mastership {
     }
 
     /// How many of this manager's ports are good, and how many it has.
-    pub(crate) fn own_ports(&self) -> (u8, u8) {
+    pub fn own_ports(&self) -> (u8, u8) {
         let good = |port: &&Option<PortInfo>| {
             port.as_ref().is_none_or(|port| port.physical_state == PhysicalState::LinkUp)
         };

@@ -14,7 +14,7 @@ use super::peers::Peer;
 impl Mastership {
     /// Of all writes that this manager ever sent, `written` so far, the one before which the next look is due.
     /// Others are asked as soon as that comes near.
-    pub(crate) fn look(&mut self, written: u64, now: Time) -> u64 {
+    pub fn look(&mut self, written: u64, now: Time) -> u64 {
         self.written = written;
         let until = self.writes_until();
         let half = self.burst.unwrap_or(0) / 2;

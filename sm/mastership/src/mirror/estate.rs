@@ -36,10 +36,11 @@ enum State {
 
 /// A database that is to be joined to the own one.
 #[derive(Debug)]
-pub(crate) struct Inherited {
-    pub(crate) snapshot: Snapshot,
+pub struct Inherited {
+    /// What its manager knew.
+    pub snapshot: Snapshot,
     /// What the M_Keys of its ports follow from, if they are generated.
-    pub(crate) keys: Vec<KeySecret>,
+    pub keys: Vec<KeySecret>,
     link: Link,
     last: Have,
 }
@@ -99,7 +100,7 @@ impl Mirror {
     }
 
     /// Managers whose database is still to come: they say in a session that they are master, or hold one.
-    pub(crate) fn awaited(&self) -> BTreeSet<Guid> {
+    pub fn awaited(&self) -> BTreeSet<Guid> {
         let is_whole = |link: &Link| {
             let state = self.estates.get(link).map(|estate| &estate.state);
             matches!(state, Some(State::Whole(..) | State::Taken))
@@ -110,13 +111,13 @@ impl Mirror {
     }
 
     /// Managers whose database is there, and not yet joined to the own one.
-    pub(crate) fn inherits(&self) -> BTreeSet<Guid> {
+    pub fn inherits(&self) -> BTreeSet<Guid> {
         let whole = |estate: &&Estate| matches!(estate.state, State::Whole(..));
         self.estates.values().filter(whole).map(|estate| estate.guid).collect()
     }
 
     /// The databases that are there; each once.
-    pub(crate) fn take_inherited(&mut self) -> Vec<Inherited> {
+    pub fn take_inherited(&mut self) -> Vec<Inherited> {
         let mut all = Vec::new();
         for (&link, estate) in &mut self.estates {
             let State::Whole(last, snapshot) = &mut estate.state else { continue };
@@ -134,7 +135,7 @@ impl Mirror {
     }
 
     /// It is joined, and stored.
-    pub(crate) fn inherited(&mut self, inherited: &Inherited) {
+    pub fn inherited(&mut self, inherited: &Inherited) {
         let have = FromStandby::Have(inherited.last);
         self.outputs.push_back(MirrorOutput::ToMaster(inherited.link, have));
     }

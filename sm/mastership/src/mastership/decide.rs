@@ -193,7 +193,7 @@ impl Mastership {
 
     /// Whether this manager stood still, as a stopped process or a machine without time does: what was due at
     /// `due` was not done. A master asks every other manager before it writes again.
-    pub(crate) fn notice_stall(&mut self, due: Option<Time>, now: Time) {
+    pub fn notice_stall(&mut self, due: Option<Time>, now: Time) {
         if due.is_some_and(|due| now > due + self.stall()) {
             self.stood_still(now);
         }

@@ -59,12 +59,12 @@ impl Linger {
 
 impl Mastership {
     /// Whether this manager answers subnet administration though it is master no more.
-    pub(crate) fn lingers(&self, now: Time) -> bool {
+    pub fn lingers(&self, now: Time) -> bool {
         self.state == SmState::Standby && self.linger.as_ref().is_some_and(|l| now < l.until)
     }
 
     /// Whether HANDOVER waits for the writes in flight.
-    pub(crate) fn awaits_quiet(&self) -> bool {
+    pub fn awaits_quiet(&self) -> bool {
         self.handing.as_ref().is_some_and(|handing| handing.quiet_by.is_some())
     }
 
@@ -83,7 +83,7 @@ impl Mastership {
     }
 
     /// No write is in flight any more, or it took too long.
-    pub(crate) fn quiet(&mut self, now: Time) {
+    pub fn quiet(&mut self, now: Time) {
         let Some(handing) = &mut self.handing else { return };
         if handing.quiet_by.take().is_none() {
             return;
@@ -112,7 +112,7 @@ impl Mastership {
     }
 
     /// Another manager took over from this one while this one was silent, and has had the database since.
-    pub(crate) fn succeeded(&mut self, guid: Guid, now: Time) {
+    pub fn succeeded(&mut self, guid: Guid, now: Time) {
         let foreign = self.peers.get(&guid).is_some_and(|peer| peer.foreign);
         if self.state == SmState::Master && !foreign {
             self.become_standby(format!("{guid} took over while this one was silent"), now);

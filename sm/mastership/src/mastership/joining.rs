@@ -41,7 +41,7 @@ impl Mastership {
     }
 
     /// Whether a subnet is about to be joined, but for those whose databases are here.
-    pub(crate) fn is_joining(&self, now: Time, here: &BTreeSet<Guid>) -> bool {
+    pub fn is_joining(&self, now: Time, here: &BTreeSet<Guid>) -> bool {
         let joins = |(guid, peer): (&Guid, &super::Peer)| {
             peer.joins.is_some_and(|until| now < until) && !here.contains(guid)
         };
@@ -49,12 +49,12 @@ impl Mastership {
     }
 
     /// Whether the sweep may write nothing just now.
-    pub(crate) const fn is_held(&self) -> bool {
+    pub const fn is_held(&self) -> bool {
         self.held
     }
 
     /// These managers have a database that is to be joined to this one's.
-    pub(crate) fn set_awaited(&mut self, awaited: BTreeSet<Guid>, now: Time) {
+    pub fn set_awaited(&mut self, awaited: BTreeSet<Guid>, now: Time) {
         if self.awaited != awaited {
             self.awaited = awaited;
             if self.state == SmState::Master {

@@ -110,7 +110,7 @@ impl Mastership {
     }
 
     /// The operator has another manager told something.
-    pub(crate) fn instruct(&mut self, to: Guid, control: Control, now: Time) {
+    pub fn instruct(&mut self, to: Guid, control: Control, now: Time) {
         let sent = match (self.state == SmState::Master, self.peers.contains_key(&to)) {
             (false, _) => Err(Outcome::NotMaster),
             (true, true) if self.send_control(to, control, now) => Ok(()),

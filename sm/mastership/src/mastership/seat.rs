@@ -11,7 +11,7 @@ use snin_sm_database::mad_address::LocalPort;
 
 impl Mastership {
     /// The local port at which this manager sits.
-    pub(crate) const fn seat(&self) -> LocalPort {
+    pub const fn seat(&self) -> LocalPort {
         self.seat
     }
 
@@ -21,7 +21,7 @@ impl Mastership {
     }
 
     /// Whether the port at which it sits has no link: it hears from no other manager by it.
-    pub(crate) fn is_cut(&self) -> bool {
+    pub fn is_cut(&self) -> bool {
         self.port().is_some_and(|port| port.state == PortState::Down)
     }
 
@@ -65,7 +65,7 @@ impl Mastership {
     }
 
     /// This manager sits elsewhere from now on. Others are asked at once: so they learn of it before they miss it.
-    pub(crate) fn moved(&mut self, own: Option<Own>, now: Time) {
+    pub fn moved(&mut self, own: Option<Own>, now: Time) {
         (self.own, self.changed) = (own, true);
         if self.state == SmState::Master {
             self.poll_all(now);

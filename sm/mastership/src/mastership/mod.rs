@@ -13,8 +13,8 @@
 //!                           NOT-ACTIVE
 //! ```
 //!
-//! This core knows ports, addresses and times, and nothing of the fabric: a survey's `Found` tells it where
-//! managers sit, and its `Order`s tell the sweep what it may do. Every other manager is polled by itself,
+//! This core knows ports, addresses and times, and nothing of the fabric: a survey's [`Found`](snin_sm_database::managers::Found)
+//! tells it where managers sit, and its [`Order`]s tell the sweep what it may do. Every other manager is polled by itself,
 //! at all times. A standby polls by directed route and by LID; only when both stay without an answer
 //! for long enough is a master dead.
 
@@ -42,9 +42,8 @@ use snin_sm_database::config::Config;
 use snin_sm_database::error::Dropped;
 use snin_sm_database::keys::KeyPolicy;
 use snin_sm_database::mad_address::{Destination, LocalPort};
-use snin_sm_database::records::Place;
+use snin_sm_database::managers::{Order, Own};
 
-pub(crate) use peers::Found;
 pub use peers::Standing;
 
 use elected::Elected;
@@ -61,47 +60,27 @@ const MOST_PEERS: usize = 64;
 /// Questions that wait until this manager knows where it sits: IsSM is set before, and some ask at once.
 const MOST_EARLY: usize = 16;
 
-/// What the sweep is to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
-    /// Go on after a survey: no manager goes before this one.
-    Proceed,
-    /// Write nothing more for now.
-    Hold,
-    /// Write again, after everything was looked at anew.
-    Resume,
-    /// Look at everything anew: another manager may have written.
-    Begin,
-    /// Go on from the copy of the last master's database.
-    TakeOver,
-    /// Where M_Keys are generated: every port gets another one, with which the last master cannot write.
-    Rekey,
-    /// From now on ask nothing and write nothing: another manager is master.
-    StandAside,
-    /// Sit at this local port from now on.
-    Sit(LocalPort),
-}
-
 /// Something is to be done.
 #[derive(Debug)]
-pub(crate) enum Act {
-    Send { port: LocalPort, to: Destination, mad: Box<Mad> },
+pub enum Output {
+    /// Send an SMP.
+    Send {
+        /// By which port.
+        port: LocalPort,
+        /// Whereto.
+        to: Destination,
+        /// What.
+        mad: Box<Mad>,
+    },
+    /// Tell the operator.
     Report(Report),
+    /// Have the sweep do this.
     Order(Order),
-}
-
-/// The port at which this manager sits.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Own {
-    pub(crate) guid: Guid,
-    pub(crate) place: Place,
-    /// `node/port`.
-    pub(crate) at: String,
 }
 
 /// The core that knows who is master.
 #[derive(Debug)]
-pub(crate) struct Mastership {
+pub struct Mastership {
     sm_key: u64,
     /// The operator's.
     priority: u8,
@@ -163,14 +142,15 @@ pub(crate) struct Mastership {
     /// Writes sent so far.
     written: u64,
     /// What SMInfo shows as this manager's activity.
-    pub(crate) activity: u32,
+    pub activity: u32,
     /// The table of managers is to be written anew.
     changed: bool,
-    outputs: VecDeque<Act>,
+    outputs: VecDeque<Output>,
 }
 
 impl Mastership {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// A manager that has looked at nothing yet.
+    pub fn new(config: &Config) -> Self {
         Self {
             sm_key: config.sm_key,
             priority: config.priority,
@@ -213,32 +193,34 @@ impl Mastership {
     }
 
     /// What this manager is.
-    pub(crate) const fn state(&self) -> SmState {
+    pub const fn state(&self) -> SmState {
         self.state
     }
 
     /// Why.
-    pub(crate) fn why(&self) -> &str {
+    pub fn why(&self) -> &str {
         &self.why
     }
 
-    pub(crate) fn poll_act(&mut self) -> Option<Act> {
+    /// The next thing to be done, if there is one.
+    pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
     /// Whether the managers changed since this was last asked.
-    pub(crate) const fn take_changed(&mut self) -> bool {
+    pub const fn take_changed(&mut self) -> bool {
         std::mem::replace(&mut self.changed, false)
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
+    /// When [`handle_deadline`](Self::handle_deadline) has to be called.
+    pub fn next_deadline(&self) -> Option<Time> {
         let polls = self.is_active().then(|| self.next_poll()).flatten();
         let quiet = self.handing.as_ref().and_then(Handing::next_deadline);
         [polls, quiet, self.questions.next_deadline()].into_iter().flatten().min()
     }
 
     /// Does what is due.
-    pub(crate) fn handle_deadline(&mut self, now: Time) {
+    pub fn handle_deadline(&mut self, now: Time) {
         while let Some(given_up) = self.questions.expire(now) {
             self.unanswered(given_up, now);
         }
@@ -267,17 +249,17 @@ impl Mastership {
             (self.state, self.why, self.changed) = (state, why, true);
             // A standby that only had a look is what it was.
             if std::mem::replace(&mut self.told, state) != state {
-                self.outputs.push_back(Act::Report(Report::State(state)));
+                self.outputs.push_back(Output::Report(Report::State(state)));
             }
         }
     }
 
     fn order(&mut self, order: Order) {
-        self.outputs.push_back(Act::Order(order));
+        self.outputs.push_back(Output::Order(order));
     }
 
     /// What this manager says of itself, once it knows where it sits.
-    pub(crate) fn info(&self) -> Option<SmInfo> {
+    pub fn info(&self) -> Option<SmInfo> {
         let own = self.own.as_ref()?;
         Some(SmInfo {
             guid: own.guid,
@@ -289,12 +271,12 @@ impl Mastership {
     }
 
     /// Whether this manager knows where it sits.
-    pub(crate) const fn knows_itself(&self) -> bool {
+    pub const fn knows_itself(&self) -> bool {
         self.own.is_some()
     }
 
     /// This manager's port is known from now on: who asked before is answered.
-    pub(crate) fn introduce(&mut self, own: Own, now: Time) {
+    pub fn introduce(&mut self, own: Own, now: Time) {
         (self.own, self.changed) = (Some(own), true);
         for (port, source, mad, smp) in std::mem::take(&mut self.early) {
             // It was taken once, and has a way back.
@@ -303,7 +285,7 @@ impl Mastership {
     }
 
     /// What the operator made of this manager's priority.
-    pub(crate) const fn operators_priority(&self) -> u8 {
+    pub const fn operators_priority(&self) -> u8 {
         self.priority
     }
 
@@ -322,14 +304,14 @@ impl Mastership {
     }
 
     /// The operator gives this manager another priority.
-    pub(crate) fn set_priority(&mut self, priority: u8, now: Time) {
+    pub fn set_priority(&mut self, priority: u8, now: Time) {
         let before = self.shown_priority();
         self.priority = priority;
         self.reconsider(before, now);
     }
 
     /// What the cluster wants of this manager.
-    pub(crate) fn set_mandate(&mut self, mandate: Mandate, now: Time) {
+    pub fn set_mandate(&mut self, mandate: Mandate, now: Time) {
         let before = self.shown_priority();
         self.mandate = Some(mandate);
         self.reconsider(before, now);
@@ -348,17 +330,17 @@ impl Mastership {
 
     /// These managers are about to have a copy of this one's database: none of them is handed over to before.
     /// `kin`: masters that took over from this one, or it from them.
-    pub(crate) fn set_copying(&mut self, copying: BTreeSet<Guid>, kin: BTreeSet<Guid>) {
+    pub fn set_copying(&mut self, copying: BTreeSet<Guid>, kin: BTreeSet<Guid>) {
         (self.copying, self.kin) = (copying, kin);
     }
 
     /// Whose database this manager has a copy of, and when the copy was last known to have all of it.
-    pub(crate) const fn set_copy(&mut self, copy: Option<(Guid, Time)>) {
+    pub const fn set_copy(&mut self, copy: Option<(Guid, Time)>) {
         self.copy = copy;
     }
 
     /// Whether this manager knows nothing of what hosts said, while others may have copies of what it knew once.
-    pub(crate) const fn set_blank(&mut self, blank: bool) {
+    pub const fn set_blank(&mut self, blank: bool) {
         self.blank = blank;
     }
 
@@ -376,12 +358,12 @@ impl Mastership {
     }
 
     /// Whether this is an answer that this core waits for.
-    pub(crate) fn waits_for(&self, id: TransactionId) -> bool {
+    pub fn waits_for(&self, id: TransactionId) -> bool {
         self.questions.knows(id)
     }
 
     /// Takes an SMP about SMInfo, or the answer to one of this core's questions.
-    pub(crate) fn handle(
+    pub fn handle(
         &mut self,
         source: (LocalPort, Lid),
         mad: &Mad,
@@ -442,16 +424,16 @@ impl Mastership {
         };
         let mut answer = Box::new(mad.clone().with(info));
         answer.answer(status);
-        self.outputs.push_back(Act::Send { port, to, mad: answer });
+        self.outputs.push_back(Output::Send { port, to, mad: answer });
     }
 
     /// Puts what is to be asked into the outputs.
     fn flush(&mut self) {
         while let Some((port, to, mad)) = self.questions.next() {
-            self.outputs.push_back(Act::Send { port, to, mad });
+            self.outputs.push_back(Output::Send { port, to, mad });
         }
     }
 }
 
 /// The attribute by which managers speak to each other.
-pub(crate) const SM_INFO: u16 = SmInfo::ID.0;
+pub const SM_INFO: u16 = SmInfo::ID.0;

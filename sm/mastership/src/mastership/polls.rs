@@ -92,7 +92,7 @@ impl Mastership {
     }
 
     /// An own port is not what it was: all are asked, unless that was done just now.
-    pub(crate) fn port_changed(&mut self, now: Time) {
+    pub fn port_changed(&mut self, now: Time) {
         let soon = now.max(self.port_asked + APART);
         self.port_due = Some(self.port_due.map_or(soon, |due| due.min(soon)));
         if self.is_active() {
@@ -162,7 +162,7 @@ impl Mastership {
     }
 
     /// A manager spoke in its session. What it said of itself decides nothing: where that is news it is asked.
-    pub(crate) fn spoke(&mut self, guid: Guid, state: SmState, now: Time) {
+    pub fn spoke(&mut self, guid: Guid, state: SmState, now: Time) {
         if let Some(peer) = self.peers.get_mut(&guid) {
             let known = peer.info.as_ref().map(|info| info.state);
             // A master that says that it is none has no link, or has not begun: its session is no life.

@@ -10,23 +10,9 @@ use snin_protocol::Time;
 use super::questions::Way;
 use super::{MOST_PEERS, Mastership, Own};
 use crate::report::Report;
+use snin_sm_database::managers::Found;
 use snin_sm_database::records::{Database, Manager, Managers, Place};
 use snin_sm_database::trail::Trail;
-
-/// A port that says that a manager sits there, as a survey met it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
-    pub(crate) guid: Guid,
-    pub(crate) place: Place,
-    /// `node/port`.
-    pub(crate) at: String,
-    pub(crate) lid: Lid,
-    pub(crate) trail: Option<Trail>,
-    /// The key to show it.
-    pub(crate) m_key: MKey,
-    /// What it said, where the survey asked.
-    pub(crate) info: Option<SmInfo>,
-}
 
 /// Another manager.
 #[derive(Debug, Default)]
@@ -110,7 +96,7 @@ pub struct Standing {
 
 impl Mastership {
     /// Every manager: this one, then the others by GUID.
-    pub(crate) fn standings(&self, now: Time) -> Vec<Standing> {
+    pub fn standings(&self, now: Time) -> Vec<Standing> {
         let own = self.info().map(|info| Standing {
             guid: info.guid,
             at: self.own.as_ref().map(|own| own.at.clone()).unwrap_or_default(),
@@ -158,7 +144,7 @@ impl Mastership {
     }
 
     /// Masters beside this one, of any key.
-    pub(crate) fn rivals(&self) -> impl Iterator<Item = (Guid, &str, bool)> {
+    pub fn rivals(&self) -> impl Iterator<Item = (Guid, &str, bool)> {
         let is_master =
             |peer: &&Peer| peer.info.as_ref().is_some_and(|info| info.state == SmState::Master);
         let living = self.peers.iter().filter(|(_, peer)| self.is_living(peer));
@@ -168,7 +154,7 @@ impl Mastership {
     }
 
     /// After a survey: where this manager sits, and where others do.
-    pub(crate) fn surveyed(&mut self, own: Option<Own>, found: Vec<Found>, now: Time) {
+    pub fn surveyed(&mut self, own: Option<Own>, found: Vec<Found>, now: Time) {
         self.changed |= self.own != own;
         self.own = own;
         let mut found: BTreeMap<Guid, Found> =
@@ -213,7 +199,7 @@ impl Mastership {
     }
 
     pub(super) fn report(&mut self, report: Report) {
-        self.outputs.push_back(super::Act::Report(report));
+        self.outputs.push_back(super::Output::Report(report));
     }
 
     /// A manager spoke, asked or told: one that no survey has met is polled from now on.
@@ -269,7 +255,7 @@ impl Mastership {
     }
 
     /// Writes every manager that answers, and this one.
-    pub(crate) fn commit(&self, database: &mut Database, now: Time) {
+    pub fn commit(&self, database: &mut Database, now: Time) {
         let own = self.own.as_ref().zip(self.info());
         let own = own.map(|(own, info)| (own.place, SmInfo { act_count: 0, ..info }));
         let others = self.peers.values().filter_map(|peer| Some((peer.place?, peer.told.clone()?)));

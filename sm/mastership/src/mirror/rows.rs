@@ -365,7 +365,7 @@ impl Gathered {
 }
 
 /// Puts what hosts said into the database.
-pub(crate) fn put_said(
+pub fn put_said(
     gathered: &mut Snapshot,
     database: &mut Database,
     whole: bool,

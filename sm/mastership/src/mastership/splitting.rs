@@ -29,12 +29,12 @@ impl Mastership {
     }
 
     /// Whether the last master is one beside this one, of the rest of a subnet that was cut in two.
-    pub(crate) const fn is_beside(&self) -> bool {
+    pub const fn is_beside(&self) -> bool {
         self.beside
     }
 
     /// The master that this manager follows by what it says in the fabric.
-    pub(crate) fn followed(&self) -> Option<Guid> {
+    pub fn followed(&self) -> Option<Guid> {
         self.master.filter(|_| self.state == SmState::Standby)
     }
 }

@@ -19,7 +19,7 @@
 
 mod copy;
 mod estate;
-pub(crate) mod rows;
+pub mod rows;
 mod settings;
 mod source;
 
@@ -40,6 +40,7 @@ use snin_sm_database::saved::Saved;
 
 use copy::Copy;
 use estate::Estate;
+pub use estate::Inherited;
 use rows::Telling;
 use source::Follower;
 
@@ -130,20 +131,23 @@ pub struct MirrorState {
 }
 
 /// What the mirror may see and change.
-pub(crate) struct Surroundings<'a> {
+pub struct Surroundings<'a> {
     /// What this manager is.
-    pub(crate) state: SmState,
+    pub state: SmState,
     /// Its port, once it is known.
-    pub(crate) guid: Option<Guid>,
+    pub guid: Option<Guid>,
     /// The subnet is as this manager made it.
-    pub(crate) leads: bool,
+    pub leads: bool,
     /// The master before this one is master still, of the rest of a subnet that was cut in two.
-    pub(crate) beside: bool,
+    pub beside: bool,
     /// The master that this manager follows.
-    pub(crate) followed: Option<Guid>,
-    pub(crate) database: &'a mut Database,
-    pub(crate) saved: &'a mut Arc<Saved>,
-    pub(crate) now: Time,
+    pub followed: Option<Guid>,
+    /// What the copy is made of, and what it becomes.
+    pub database: &'a mut Database,
+    /// What has to survive a restart, which a copy has too.
+    pub saved: &'a mut Arc<Saved>,
+    /// The time of this turn.
+    pub now: Time,
 }
 
 /// How many beats pass between two checksums.
@@ -154,7 +158,7 @@ const MOST_BALLOTS: usize = 256;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct Mirror {
+pub struct Mirror {
     settings: String,
     telling: Telling,
     beat: Time,
@@ -183,7 +187,8 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// One without sessions.
+    pub fn new(config: &Config) -> Self {
         Self {
             settings: settings::of(config),
             telling: Telling {
@@ -210,64 +215,68 @@ impl Mirror {
     }
 
     /// Settings have changed; other managers hear of it with the next beat.
-    pub(crate) fn set_settings(&mut self, config: &Config) {
+    pub fn set_settings(&mut self, config: &Config) {
         self.settings = settings::of(config);
     }
 
-    pub(crate) const fn set_epoch(&mut self, epoch: Time) {
+    /// What has to be added to the time of a turn for that of the epoch, which all managers share.
+    pub const fn set_epoch(&mut self, epoch: Time) {
         self.telling.epoch = epoch;
     }
 
     /// Whether others can read what is said in sessions: M_Keys are not told then.
-    pub(crate) const fn set_readable(&mut self, readable: bool) {
+    pub const fn set_readable(&mut self, readable: bool) {
         self.telling.secrets = !readable;
     }
 
     /// Whether M_Keys are told in sessions.
-    pub(crate) const fn tells_secrets(&self) -> bool {
+    pub const fn tells_secrets(&self) -> bool {
         self.telling.secrets
     }
 
     /// Whose database this manager has all of, and when that was last so.
-    pub(crate) fn copy(&self) -> Option<(Guid, Time)> {
+    pub fn copy(&self) -> Option<(Guid, Time)> {
         self.copy.complete()
     }
 
-    pub(crate) fn poll_output(&mut self) -> Option<MirrorOutput> {
+    /// The next thing to be said in a session.
+    pub fn poll_output(&mut self) -> Option<MirrorOutput> {
         self.outputs.pop_front()
     }
 
-    pub(crate) fn next_report(&mut self) -> Option<MirrorReport> {
+    /// What an operator wants to know of it.
+    pub fn next_report(&mut self) -> Option<MirrorReport> {
         self.reports.pop_front()
     }
 
     /// A manager that took over from this one, as it says itself, while this one was silent.
-    pub(crate) const fn take_successor(&mut self) -> Option<Guid> {
+    pub const fn take_successor(&mut self) -> Option<Guid> {
         self.successor.take()
     }
 
     /// A manager that was heard since this was last asked, and what it is.
-    pub(crate) fn next_heard(&mut self) -> Option<(Guid, SmState)> {
+    pub fn next_heard(&mut self) -> Option<(Guid, SmState)> {
         self.heard.pop_front()
     }
 
     /// What another manager said about the election, since this was last asked.
-    pub(crate) fn next_ballot(&mut self) -> Option<Ballot> {
+    pub fn next_ballot(&mut self) -> Option<Ballot> {
         self.ballots.pop_front()
     }
 
     /// Says something about the election to every manager that was called.
-    pub(crate) fn say(&mut self, ballot: Ballot) {
+    pub fn say(&mut self, ballot: Ballot) {
         let said = |link: &Link| MirrorOutput::ToMaster(*link, FromStandby::Ballot(ballot));
         self.outputs.extend(self.called.keys().map(said));
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
+    /// When it has to have its turn.
+    pub fn next_deadline(&self) -> Option<Time> {
         (!self.followers.is_empty()).then_some(self.beat_due)
     }
 
     /// Something happened in a session.
-    pub(crate) fn handle(&mut self, event: MirrorEvent, around: &mut Surroundings<'_>) {
+    pub fn handle(&mut self, event: MirrorEvent, around: &mut Surroundings<'_>) {
         match event {
             MirrorEvent::Called(link) => {
                 self.followers.insert(link, Follower::default());
@@ -295,7 +304,7 @@ impl Mirror {
     }
 
     /// Says what has changed to who follows, and follows whom it has to.
-    pub(crate) fn follow(&mut self, around: &mut Surroundings<'_>) {
+    pub fn follow(&mut self, around: &mut Surroundings<'_>) {
         if self.state != around.state {
             self.state = around.state;
             if self.state == SmState::Master {
@@ -360,7 +369,7 @@ impl Mirror {
     }
 
     /// Other managers in sessions that have not all of this one's database.
-    pub(crate) fn copying(&self) -> BTreeSet<Guid> {
+    pub fn copying(&self) -> BTreeSet<Guid> {
         let whole = |follower: &&Follower| follower.is_whole();
         let whole: BTreeSet<Guid> =
             self.followers.values().filter(whole).filter_map(Follower::guid).collect();
@@ -372,13 +381,13 @@ impl Mirror {
     }
 
     /// Masters of this one's line: one of the two took over from the other.
-    pub(crate) fn kin(&self) -> BTreeSet<Guid> {
+    pub fn kin(&self) -> BTreeSet<Guid> {
         let told = self.called.values().flatten();
         told.filter(|told| told.term != 0 && told.line == self.line).map(|told| told.guid).collect()
     }
 
     /// How far each mirror is: those of this manager, then the one that it has.
-    pub(crate) fn states(&self, cursor: u64) -> Vec<MirrorState> {
+    pub fn states(&self, cursor: u64) -> Vec<MirrorState> {
         let differ = |guid: Guid| {
             let told = self.called.values().flatten().find(|told| told.guid == guid);
             told.map(|told| settings::compare(&self.settings, &told.settings)).unwrap_or_default()

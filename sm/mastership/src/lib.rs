@@ -1,0 +1,20 @@
+//! Which of a subnet's managers is master, and what they tell each other.
+//!
+//! ```text
+//! SMInfo -> mastership <- mandate - cluster <- the cluster's service
+//!               ^  ^
+//!               |  +------ election <- ballots - mirror <- sessions with other managers
+//!               +--------- whose copy is whole --- +
+//! ```
+//!
+//! [`mastership`] alone says what this manager is, and orders what the sweep may do. [`cluster`] and [`election`]
+//! say who ought to be master, [`mirror`] carries the database from the master to the others.
+
+pub mod cluster;
+pub mod control;
+pub mod election;
+pub mod mastership;
+pub mod mirror;
+mod report;
+
+pub use report::Report;
