@@ -10,13 +10,14 @@ use snin_protocol::Time;
 use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::limits;
-use crate::partitioning::{PartitionPlan, checking_trunks, writes};
+use crate::partitioning::{checking_trunks, writes};
 use crate::qos_tables::{ports, tables, wanted};
 use crate::query::{NodeId, PortId};
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 use crate::target::Target;
 use crate::vls::{is_port_zero, operational_vls};
 use snin_sm_database::config::Config;
+use snin_sm_database::partition_plan::PartitionPlan;
 use snin_sm_database::partitions::Block;
 
 /// The ports that are left alone for now, since they did not take what was written last.

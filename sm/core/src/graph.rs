@@ -8,7 +8,7 @@ mod ways;
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
-use snin_mad::{NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo};
+use snin_mad::{NodeInfo, PortInfo, PortState, SmInfo, SwitchInfo};
 use snin_protocol::Time;
 
 use self::homes::Homes;
@@ -140,19 +140,10 @@ pub(crate) struct Node {
     pub(crate) touched: bool,
 }
 
-/// What a node is.
-pub(crate) const fn kind(node_type: NodeType) -> NodeKind {
-    match node_type {
-        NodeType::Switch => NodeKind::Switch,
-        NodeType::Router => NodeKind::Router,
-        _ => NodeKind::Adapter,
-    }
-}
-
 impl Node {
     fn new(info: NodeInfo) -> Self {
         Self {
-            kind: kind(info.node_type),
+            kind: info.node_type.kind(),
             name: None,
             switch: None,
             keeps_life_time: false,

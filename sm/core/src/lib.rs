@@ -29,7 +29,6 @@
 //! # Ok::<(), snin_sm_database::error::ConfigError>(())
 //! ```
 
-pub mod administration;
 pub mod controllers;
 pub mod events;
 pub mod metrics;

@@ -17,18 +17,19 @@ use snin_fabric::Lid;
 use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState, Smp};
 use snin_protocol::Time;
 
-use crate::administration::{Administration, Limits, World};
 use crate::events::{Event, Output, Preferences};
 use crate::keyring::Keyring;
 use crate::reader::Reader;
 use crate::report::{Missing, Report};
 use crate::sweep::Sweep;
+use snin_administration::{Administration, Limits, World};
 use snin_configuration::{Configuration, Limits as ConfigurationLimits};
 use snin_mastership::cluster::{Cluster, Limits as ClusterLimits, Verdict};
 use snin_mastership::mastership::{self, Mastership, SM_INFO};
 use snin_mastership::mirror::Mirror;
 use snin_sm_database::config::Config;
 use snin_sm_database::error::{ConfigError, Dropped};
+use snin_sm_database::held::Published;
 use snin_sm_database::judgement::Consent;
 use snin_sm_database::mad_address::LocalPort;
 use snin_sm_database::managers::Order;
@@ -462,7 +463,7 @@ impl Manager {
         let mut world = World {
             config: &self.config,
             database: &mut self.database,
-            view: view.map(|view| &**view),
+            view: view.map(|view| &**view as &dyn Published),
             read_only,
             sweep: &self.sweep,
             now,

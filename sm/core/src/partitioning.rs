@@ -1,95 +1,39 @@
 //! Which partition tables are read, and what is written to them: first to a switch's port that faces an end port,
 //! then what that port checks, then to the end port, so that no host has a key that its switch does not know.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use snin_fabric::{Guid, PortIndex, PortNum};
+use snin_mad::PKey;
 use snin_mad::tables::PARTITION_BLOCK;
-use snin_mad::{Gid, PKey};
 
 use crate::graph::{Graph, KeyTables};
 use crate::query::PortId;
 use crate::report::Missing;
 use crate::target::Target;
 use snin_sm_database::config::{Config, Enforce};
-use snin_sm_database::merge::{Lineage, Number};
-use snin_sm_database::partitions::{
-    Block, DEFAULT, Index, Layout, Partitions, Subject, blocks, key_in_name, lay_out, packed,
-    renamed,
-};
+use snin_sm_database::partition_plan::PartitionPlan;
+use snin_sm_database::partitions::{Block, DEFAULT, Index, Layout, Subject, blocks, packed};
 
-/// Everything that has a say in what partition tables are to be: the operator's file, in the numbers of now, and
-/// the tables with which ports came from other subnets.
-#[derive(Clone, Copy)]
-pub(crate) struct PartitionPlan<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) lineage: &'a Lineage,
-    /// The manager's own port.
-    pub(crate) manager: Guid,
+/// Tables as they are to be, of all ports that are there.
+pub(crate) fn key_plans(plan: PartitionPlan<'_>, graph: &Graph) -> Vec<(Guid, Vec<PKey>)> {
+    let configured = plan.configured();
+    let index = configured.index();
+    let table = |(guid, end)| Some((guid, of_port(plan, graph, &index, guid, end)?.table));
+    graph.end_ports().filter_map(table).collect()
 }
 
-impl<'a> PartitionPlan<'a> {
-    /// The operator's file, in the numbers of now.
-    pub(crate) fn configured(self) -> Cow<'a, Partitions> {
-        let said = &self.config.partitions;
-        if self.lineage.were.is_empty() {
-            return Cow::Borrowed(said);
-        }
-        Cow::Owned(said.renumbered(|number| self.partition(number), |mgid| self.group(mgid)))
-    }
-
-    fn partition(self, number: u16) -> u16 {
-        match self.lineage.now(self.manager, Number::Partition(number)) {
-            Number::Partition(now) => now,
-            _ => number,
-        }
-    }
-
-    fn group(self, mgid: Gid) -> Gid {
-        match (self.lineage.now(self.manager, Number::Group(mgid)), key_in_name(mgid)) {
-            (Number::Group(now), _) if now != mgid => now,
-            (_, Some(key)) => renamed(mgid, PKey(key.0 & 0x8000 | self.partition(key.base()))),
-            _ => mgid,
-        }
-    }
-
-    /// Keys that ports have which came from other subnets.
-    pub(crate) fn brought(self) -> impl Iterator<Item = PKey> + 'a {
-        let tables = self.lineage.tables.keys();
-        let tables = tables.filter_map(move |&port| self.lineage.table(self.manager, port));
-        tables.flatten().copied().filter(|key| key.base() != 0)
-    }
-
-    /// Whether any two ports may not talk: else there is nothing for switches to check.
-    pub(crate) fn keeps_apart(self) -> bool {
-        self.config.partitions.keeps_apart() || self.brought().any(|key| key != PKey::DEFAULT)
-    }
-
-    /// A port's table, of `room` places, that holds `held`.
-    fn layout(self, index: &Index<'_>, port: Subject, held: &[PKey], room: usize) -> Layout {
-        match self.lineage.table(self.manager, port.guid) {
-            Some(keys) => Layout::as_it_came(keys, room),
-            None => {
-                lay_out(&index.of(port, self.config.both_keys), held, room, self.config.both_keys)
-            }
-        }
-    }
-
-    /// Tables as they are to be, of all ports that are there.
-    pub(crate) fn tables(self, graph: &Graph) -> Vec<(Guid, Vec<PKey>)> {
-        let configured = self.configured();
-        let index = configured.index();
-        let table = |(guid, end)| Some((guid, self.of_port(graph, &index, guid, end)?.table));
-        graph.end_ports().filter_map(table).collect()
-    }
-
-    fn of_port(self, graph: &Graph, index: &Index<'_>, guid: Guid, end: PortId) -> Option<Layout> {
-        let held = &graph.port(end)?.keys;
-        let subject = Subject { guid, kind: graph.node(end.0).kind, own: end == graph.own_end() };
-        let room = graph.key_room(end).min(graph.key_blocks(end) * PARTITION_BLOCK);
-        Some(self.layout(index, subject, held.as_flattened(), room))
-    }
+fn of_port(
+    plan: PartitionPlan<'_>,
+    graph: &Graph,
+    index: &Index<'_>,
+    guid: Guid,
+    end: PortId,
+) -> Option<Layout> {
+    let held = &graph.port(end)?.keys;
+    let subject = Subject { guid, kind: graph.node(end.0).kind, own: end == graph.own_end() };
+    let room = graph.key_room(end).min(graph.key_blocks(end) * PARTITION_BLOCK);
+    Some(plan.layout(index, subject, held.as_flattened(), room))
 }
 
 /// How much of partition tables is read under a plan.
@@ -199,7 +143,7 @@ fn port_writes(
         return None;
     }
     let guid = target.discovered.topology.port(port).guid;
-    let layout = plan.of_port(graph, index, guid, end)?;
+    let layout = of_port(plan, graph, index, guid, end)?;
     let keys = differing(&layout.table, held);
     let facing = facing(graph, plan.config, end, &layout.table);
     Some(KeyWrites { end, keys, left_out: layout.left_out, facing })

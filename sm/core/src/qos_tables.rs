@@ -9,9 +9,10 @@ use snin_mad::{NodeType, PortInfo, SlToVl};
 use crate::graph::{Graph, Port, is_up};
 use crate::lane_tables;
 use crate::query::{NodeId, PortId};
-use crate::vls::{QUARTER, arbitration, is_port_zero, operational_vls};
+use crate::vls::{arbitration, is_port_zero, operational_vls};
 use snin_sm_database::config::{Config, QosOptions};
 use snin_sm_database::qos_table::{LaneUse, QosTable, QosTableId};
+use snin_sm_database::qos_table::{QUARTER, has_quarter};
 
 /// Whether tables are managed.
 pub(crate) fn are_managed(config: &Config, graph: &Graph) -> bool {
@@ -98,15 +99,6 @@ pub(crate) fn every(graph: &Graph, end: PortId) -> Vec<QosTableId> {
     tables
         .extend((1..=4).filter(|&quarter| has_quarter(info, quarter)).map(QosTableId::Arbitration));
     tables
-}
-
-/// Whether the port's arbitration tables are so long that they have this quarter.
-pub(crate) fn has_quarter(info: &PortInfo, quarter: u8) -> bool {
-    let capacity = match quarter {
-        1 | 2 => info.vl_arbitration_low_cap,
-        _ => info.vl_arbitration_high_cap,
-    };
-    usize::from(capacity) > if quarter.is_multiple_of(2) { QUARTER } else { 0 }
 }
 
 /// What the port's table shall hold. A VL that the link does not have becomes one that it has, as OpenSM does

@@ -8,6 +8,8 @@ use snin_fabric::routing::{Placement, Routing};
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 
+use snin_sm_database::held::Published;
+
 use crate::lane_tables::GrantedLanes;
 use crate::target::Target;
 
@@ -159,6 +161,16 @@ impl View for FabricView {
 
     fn granted_sl(&self) -> u8 {
         self.lanes.level
+    }
+}
+
+impl Published for FabricView {
+    fn manager(&self) -> Lid {
+        self.manager
+    }
+
+    fn tree(&self, port: PortIndex, offset: u16) -> Option<TreeId> {
+        self.tree(port, offset)
     }
 }
 

@@ -6,9 +6,7 @@ use snin_mad::{PortInfo, PortState, VlArbitration, VlCount};
 use crate::graph::Graph;
 use crate::query::PortId;
 use snin_sm_database::config::Config;
-
-/// Entries of a quarter of an arbitration table.
-pub(crate) const QUARTER: usize = 32;
+use snin_sm_database::qos_table::QUARTER;
 
 /// Whether it is port 0 of a switch.
 pub(crate) fn is_port_zero(graph: &Graph, end: PortId) -> bool {

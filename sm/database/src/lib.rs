@@ -13,11 +13,13 @@
 
 pub mod config;
 pub mod error;
+pub mod held;
 pub mod judgement;
 pub mod keys;
 pub mod mad_address;
 pub mod managers;
 pub mod merge;
+pub mod partition_plan;
 pub mod partitions;
 pub mod programmed;
 pub mod qos_policy;

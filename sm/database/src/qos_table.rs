@@ -1,7 +1,10 @@
 //! The tables of service levels and lanes that a port has, each as far as one SMP carries.
 
 use snin_fabric::PortNum;
-use snin_mad::{Attribute, AttributeId, Error, Mad, SlToVl, VlArbitration};
+use snin_mad::{Attribute, AttributeId, Error, Mad, PortInfo, SlToVl, VlArbitration};
+
+/// Entries of a quarter of an arbitration table.
+pub const QUARTER: usize = 32;
 
 /// One of a port's tables, as far as an SMP carries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,6 +57,15 @@ impl QosTableId {
             Self::Arbitration(_) => QosTable::Arbitration(mad.attribute()?),
         })
     }
+}
+
+/// Whether the port's arbitration tables are so long that they have this quarter.
+pub fn has_quarter(info: &PortInfo, quarter: u8) -> bool {
+    let capacity = match quarter {
+        1 | 2 => info.vl_arbitration_low_cap,
+        _ => info.vl_arbitration_high_cap,
+    };
+    usize::from(capacity) > if quarter.is_multiple_of(2) { QUARTER } else { 0 }
 }
 
 /// What the tables of lanes are for.

@@ -1,6 +1,6 @@
 //! Attributes of a node: NodeDescription, NodeInfo, SwitchInfo, GUIDInfo, and the small ones.
 
-use snin_fabric::{Guid, Lid, PortNum};
+use snin_fabric::{Guid, Lid, NodeKind, PortNum};
 
 use crate::error::BadField;
 use crate::table::table;
@@ -175,5 +175,16 @@ codes! {
         Standby = 2 "Standby",
         /// The one.
         Master = 3 "Master",
+    }
+}
+
+impl NodeType {
+    /// What a fabric calls such a node. One of an unknown type counts as an adapter: nothing is routed through it.
+    pub const fn kind(self) -> NodeKind {
+        match self {
+            Self::Switch => NodeKind::Switch,
+            Self::Router => NodeKind::Router,
+            _ => NodeKind::Adapter,
+        }
     }
 }

@@ -14,6 +14,7 @@ const PURE: &[&str] = &[
     "protocol",
     "sm/mad",
     "sm/database",
+    "sm/administration",
     "sm/configuration",
     "sm/mastership",
     "sm/core",

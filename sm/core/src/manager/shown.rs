@@ -7,10 +7,10 @@ use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::Manager;
-use crate::administration::AdministrationMetrics;
 use crate::metrics::Metrics;
 use crate::report::Missing;
 use crate::view::FabricView;
+use snin_administration::AdministrationMetrics;
 use snin_configuration::Configuration;
 use snin_mastership::mastership::Standing;
 use snin_sm_database::merge::{Entry, Snapshot};

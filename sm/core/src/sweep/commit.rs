@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use snin_fabric::multicast::{BLOCK, POSITION};
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_protocol::Time;
 
@@ -143,24 +142,6 @@ impl Sweep {
         let target = self.target.as_ref()?;
         let port = target.discovered.port(end)?;
         Some((target.addresses.base(port)?, target.addresses.lmc(port)))
-    }
-
-    /// A block of a switch's forwarding table as the switch holds it, where it was read or written.
-    pub(crate) fn linear_block(&self, switch: Guid, block: u16) -> Option<[u8; 64]> {
-        let node = self.graph.find(switch)?;
-        self.graph.node(node).shadow.block(block).copied()
-    }
-
-    /// The blocks of a switch's multicast table that are known to hold something: block, position, masks.
-    pub(crate) fn mask_blocks(&self, switch: Guid) -> Vec<(u16, u8, [u16; 32])> {
-        let Some(table) = self.multicast_table(switch) else { return Vec::new() };
-        let Some(top) = table.top() else { return Vec::new() };
-        let blocks = 0..=(top.index() / BLOCK) as u16;
-        let positions = (PortNum::NONE.index() + 1).div_ceil(POSITION) as u8;
-        let all = blocks.flat_map(|block| (0..positions).map(move |position| (block, position)));
-        all.map(|(block, position)| (block, position, table.block(block, position)))
-            .filter(|(.., masks)| masks.iter().any(|&mask| mask != 0))
-            .collect()
     }
 
     /// What survives a restart, as it was last stored.

@@ -19,11 +19,6 @@ const CHUNK: usize = 1_024;
 pub(super) type Wanted = BTreeMap<NodeId, usize>;
 
 impl Sweep {
-    /// Whether the node, or some node, has tables that were never read.
-    pub(crate) fn has_unread_lanes(&self, node: Option<Guid>) -> bool {
-        self.nodes_asked(node).any(|id| every(&self.graph, id).any(|(_, is_unread)| is_unread))
-    }
-
     /// Reads what these nodes, or every node, have and was never read.
     pub(crate) fn read_lanes(&mut self, nodes: Vec<Option<Guid>>, now: snin_protocol::Time) {
         if nodes.is_empty() {
@@ -45,7 +40,7 @@ impl Sweep {
     }
 
     /// Nodes that are out of reach have nothing that could be read.
-    fn nodes_asked(&self, node: Option<Guid>) -> impl Iterator<Item = NodeId> + use<'_> {
+    pub(super) fn nodes_asked(&self, node: Option<Guid>) -> impl Iterator<Item = NodeId> + use<'_> {
         let one = node.map(|guid| self.graph.find(guid));
         let one = one.map(|id| id.filter(|&id| self.graph.node(id).path.is_some()));
         let all = one.is_none().then(|| self.graph.managed().map(|(id, _)| id));
@@ -76,7 +71,7 @@ impl Sweep {
 }
 
 /// Questions for all of a node's tables that there is a way to, and whether they were never read.
-fn every(graph: &Graph, id: NodeId) -> impl Iterator<Item = (Query, bool)> + use<'_> {
+pub(super) fn every(graph: &Graph, id: NodeId) -> impl Iterator<Item = (Query, bool)> + use<'_> {
     let ports = (0..graph.node(id).ports.len() as u8).map(snin_fabric::PortNum);
     ports.flat_map(move |num| {
         let end = (id, num);

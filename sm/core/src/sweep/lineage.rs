@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use snin_fabric::{Guid, Lid};
-use snin_mad::PKey;
 
 use super::Sweep;
 use crate::events::Output;
 use crate::keyring::Keyring;
-use crate::partitioning::PartitionPlan;
-use crate::partitioning::key_tables;
+use crate::partitioning::{key_plans, key_tables};
 use snin_sm_database::keys::KeyPolicy;
 use snin_sm_database::merge::{Lineage, Number, PortTable, Subnet};
+use snin_sm_database::partition_plan::PartitionPlan;
 use snin_sm_database::saved::Saved;
 
 impl Sweep {
@@ -59,17 +58,12 @@ impl Sweep {
         self.outputs.push_back(Output::Save(self.saved.clone()));
     }
 
-    /// Partition tables as they are to be, of ports that are there.
-    pub(crate) fn wanted_keys(&self) -> BTreeMap<Guid, Vec<PKey>> {
-        self.partitions().tables(&self.graph).into_iter().collect()
-    }
-
     /// Partition tables as they are to be, of every port that has an address; of absent ones as they were.
     pub(crate) fn port_tables(&self, saved: &Saved) -> BTreeMap<Guid, PortTable> {
         let plan = self.partitions();
         let own = saved.lineage.speaks_for(plan.manager).unwrap_or(plan.manager);
         let mut tables = saved.lineage.tables.clone();
-        for (port, keys) in plan.tables(&self.graph) {
+        for (port, keys) in key_plans(plan, &self.graph) {
             let home = tables.get(&port).map_or(own, |table| table.home);
             tables.insert(port, PortTable::new(home, keys));
         }

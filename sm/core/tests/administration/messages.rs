@@ -1,9 +1,9 @@
 //! Requests that are messages themselves, and acknowledgements, which are no requests.
 
+use snin_administration::Unanswered;
 use snin_mad::rmpp::{Policy, Progress, Receiver, RmppType, Sender};
 use snin_mad::sa::*;
 use snin_mad::{Mad, Method};
-use snin_sm_core::administration::Unanswered;
 
 use crate::subnet::{Subnet, config};
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use snin_administration::Unanswered;
 use snin_emulator::Fault;
 use snin_fabric::check::credit::Traffic;
 use snin_fabric::check::multicast::{Group, Held, multicast};
@@ -13,7 +14,6 @@ use snin_mad::rmpp::{self, Policy, Receiver};
 use snin_mad::sa::*;
 use snin_mad::{Hex32, Mad, Method, PKey, QKey};
 use snin_protocol::Time;
-use snin_sm_core::administration::Unanswered;
 use snin_sm_database::mad_address::Origin;
 use snin_sm_database::records::{Members, Subscriptions};
 

@@ -1,10 +1,10 @@
 //! What each requester may see, and what is not even refused.
 
+use snin_administration::Unanswered;
 use snin_fabric::Lid;
 use snin_mad::sa::*;
 use snin_mad::{Method, Octets, PKey, Status};
 use snin_sm_core::Event;
-use snin_sm_core::administration::Unanswered;
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::Origin;
 

@@ -4,10 +4,11 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::sa::*;
 use snin_mad::{GuidInfo, Inner, Status};
 
-use super::answer::Answer;
-use super::query::RecordQuery;
-use super::trust::Requester;
-use super::{Outcome, World, record};
+use crate::answer::Answer;
+use crate::answer::{Outcome, record};
+use crate::query::RecordQuery;
+use crate::trust::Requester;
+use crate::world::World;
 use snin_sm_database::records::{Aliases, Place, Port};
 
 /// LID and block.

@@ -3,7 +3,9 @@
 use snin_fabric::Guid;
 use snin_mad::{PKey, SmKey};
 
-use super::{Origin, Unanswered, World};
+use crate::metrics::Unanswered;
+use crate::world::World;
+use snin_sm_database::mad_address::Origin;
 use snin_sm_database::records::{Place, Port};
 
 /// The port that asks.

@@ -3,8 +3,8 @@
 use snin_mad::sa::{SaStatus, Selector};
 use snin_mad::{PKey, Status};
 
-use super::super::{rates, records};
 use super::{Subject, bit};
+use crate::{rates, records};
 use snin_sm_database::records::{Group, Port};
 
 /// Whether what the request says of a group that exists is so, and the port can follow it.

@@ -7,10 +7,12 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::sa::*;
 use snin_mad::{Gid, GidPrefix, Status, Trap};
 
-use super::answer::Answer;
-use super::query::RecordQuery;
-use super::trust::Requester;
-use super::{Outcome, World, info, record};
+use crate::answer::Answer;
+use crate::answer::{Outcome, record};
+use crate::info;
+use crate::query::RecordQuery;
+use crate::trust::Requester;
+use crate::world::World;
 use snin_sm_database::records::{Group, Groups, Member, MemberKey, Members, Place, Port};
 
 pub(super) use group::{found_permanent, path_to};
@@ -223,7 +225,7 @@ pub(super) fn read(query: &mut RecordQuery<'_>, world: &World<'_>) -> Result<(),
         query.ignore(bit::JOIN_STATE);
         query.ignore(bit::PROXY);
     }
-    let speed = |code: u8| super::rates::speed(code).unwrap_or(0);
+    let speed = |code: u8| crate::rates::speed(code).unwrap_or(0);
     let fits = |record: &McMemberRecord| {
         (!mtu || asked.mtu_selector.admits(record.mtu, asked.mtu))
             && (!rate || asked.rate_selector.admits(speed(record.rate), speed(asked.rate)))

@@ -8,8 +8,9 @@
 
 use snin_fabric::{Lid, NodeIndex, PortIndex, TreeId};
 
-use super::{At, World};
-use crate::view::FabricView;
+use super::At;
+use crate::world::World;
+use snin_sm_database::held::Published;
 use snin_sm_database::records::{Pins, Port, Slices};
 
 /// The addresses that were asked for.
@@ -76,7 +77,7 @@ pub(super) fn lane(from: At<'_>, to: At<'_>, world: &World<'_>) -> Option<u8> {
 /// The service level of what is sent to an address: that of granted traffic along a tree's own address and where
 /// the controller gave the pair this one, 0 to all others.
 pub(super) fn level(from: At<'_>, to: At<'_>, lid: Lid, world: &World<'_>) -> u8 {
-    let Some(view) = world.view.filter(|view| view.lanes().level > 0) else { return 0 };
+    let Some(view) = world.view.filter(|view| view.granted_sl() > 0) else { return 0 };
     let (source, destination) = (from.1, to.1);
     let Some(offset) = lid.0.checked_sub(destination.base.0) else { return 0 };
     let is_own = || {
@@ -85,7 +86,7 @@ pub(super) fn level(from: At<'_>, to: At<'_>, lid: Lid, world: &World<'_>) -> u8
     };
     let is_granted = offset > 0 && is_own() == Some(true)
         || preferred(source, destination, world).any(|preferred| preferred == offset);
-    if is_granted { view.lanes().level } else { 0 }
+    if is_granted { view.granted_sl() } else { 0 }
 }
 
 /// What the controller gave a pair for good, and the address of the slice that both are in.
@@ -112,7 +113,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(view: &FabricView, from: Lid, to: Lid) -> Option<Self> {
+    fn of(view: &dyn Published, from: Lid, to: Lid) -> Option<Self> {
         let (from, _) = view.addresses().owner(from)?;
         let (to, _) = view.addresses().owner(to)?;
         let leaf = |port| view.topology().peer_node(port);
@@ -121,7 +122,7 @@ impl Ends {
     }
 
     /// Whether the address is the base address or a tree's own, and its tree has its cables at both leaves.
-    fn may_use(&self, view: &FabricView, offset: u16) -> bool {
+    fn may_use(&self, view: &dyn Published, offset: u16) -> bool {
         let Some(tree) = view.tree(self.to, offset) else { return offset == 0 };
         if offset < view.routing().plan.first_offset() {
             return self.is_whole(view, tree);
@@ -131,7 +132,7 @@ impl Ends {
         !alias && self.is_whole(view, tree)
     }
 
-    fn is_whole(&self, view: &FabricView, tree: TreeId) -> bool {
+    fn is_whole(&self, view: &dyn Published, tree: TreeId) -> bool {
         let usable = |leaf: &NodeIndex| !view.unusable().contains(&(*leaf, tree));
         self.leaves.iter().flatten().all(usable)
     }

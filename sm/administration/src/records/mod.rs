@@ -7,8 +7,8 @@ use snin_mad::port::LinkSpeeds;
 use snin_mad::sa::*;
 use snin_mad::*;
 
-use super::World;
-use super::query::{At, RecordQuery, is_switch};
+use crate::query::{At, RecordQuery, is_switch};
+use crate::world::World;
 use snin_sm_database::records::{Links, Managers, Nodes, Port, Ports};
 
 /// Status of a source: most have nothing to refuse.
@@ -173,5 +173,5 @@ pub(super) fn partitions(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offe
 
 /// How fast a port is, by code; what is not known is as slow as can be.
 pub(super) fn rate_code(port: &Port) -> u8 {
-    port.info.rate(None).map_or(2, super::rates::code)
+    port.info.rate(None).map_or(2, crate::rates::code)
 }

@@ -7,10 +7,12 @@ mod route;
 use snin_mad::sa::*;
 use snin_mad::{Gid, Method, Status};
 
-use super::answer::{Answer, append};
-use super::query::LONGEST;
-use super::trust::Requester;
-use super::{Outcome, World, membership, record};
+use crate::answer::{Answer, append};
+use crate::answer::{Outcome, record};
+use crate::membership;
+use crate::query::LONGEST;
+use crate::trust::Requester;
+use crate::world::World;
 use snin_sm_database::qos_policy::{Level, PathQuery};
 use snin_sm_database::records::{Place, Port};
 
@@ -255,7 +257,7 @@ struct Width {
 
 impl Width {
     fn of((place, port): At<'_>) -> Self {
-        let rate = super::records::rate_code(port);
+        let rate = crate::records::rate_code(port);
         // A port that is no link's end has no neighbour.
         let own = place.1 == snin_fabric::PortNum::ZERO;
         let mtu = if own { port.info.mtu_cap } else { port.info.neighbor_mtu };
@@ -273,7 +275,7 @@ impl Width {
 
     /// What fits through both.
     fn and(self, other: Self) -> Self {
-        let slower = |a, b| if super::rates::speed(b) < super::rates::speed(a) { b } else { a };
+        let slower = |a, b| if crate::rates::speed(b) < crate::rates::speed(a) { b } else { a };
         Self { mtu: self.mtu.min(other.mtu), rate: slower(self.rate, other.rate) }
     }
 }

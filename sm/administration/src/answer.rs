@@ -1,6 +1,6 @@
 //! Answers to requests.
 
-use snin_mad::sa::{Record, SaStatus};
+use snin_mad::sa::{Record, SaRequest, SaStatus};
 use snin_mad::{AttributeId, Status};
 
 /// Records, or the reason why there are none.
@@ -78,4 +78,12 @@ pub(super) fn refusal(attribute: AttributeId, method: snin_mad::Method) -> Statu
         _ if known => Status::BAD_METHOD,
         _ => Status::BAD_METHOD_ATTRIBUTE,
     }
+}
+
+/// What a handler says: an answer, or the status with which it refuses.
+pub(super) type Outcome = Result<Answer, Status>;
+
+/// The record in a request.
+pub(super) fn record<R: Record>(request: &SaRequest) -> Result<R, Status> {
+    request.record::<R>().map_err(|_| SaStatus::REQ_INVALID)
 }

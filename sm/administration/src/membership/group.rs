@@ -6,8 +6,10 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::sa::*;
 use snin_mad::{Gid, Hex8, Hex32, PKey, Status};
 
-use super::super::{info, rates, records, trust::Requester};
-use super::{FIRST_MLID, MOST_GROUPS, Subject, World, bit, end_if_unused, rules};
+use super::{FIRST_MLID, MOST_GROUPS, Subject, bit, end_if_unused, rules};
+use crate::trust::Requester;
+use crate::world::World;
+use crate::{info, rates, records};
 use snin_sm_database::partitions::{LOCAL, Made, broadcast, key_in_name};
 use snin_sm_database::records::{Group, Groups, Ports};
 

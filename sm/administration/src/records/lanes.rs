@@ -7,10 +7,9 @@ use snin_mad::sa::{Record as _, SaRequest, SlToVlRecord, VlArbitrationRecord};
 use snin_mad::{Inner, Method, SlToVl, VlArbitration};
 
 use super::Offered;
-use crate::administration::World;
-use crate::administration::query::{At, RecordQuery, is_switch};
-use crate::qos_tables::has_quarter;
-use snin_sm_database::qos_table::{QosTable, QosTableId};
+use crate::query::{At, RecordQuery, is_switch};
+use crate::world::World;
+use snin_sm_database::qos_table::{QosTable, QosTableId, has_quarter};
 use snin_sm_database::records::{Nodes, Place, Port, Ports};
 
 /// The node that a request for such tables is about, where it has some that were never read; `Some(None)` where

@@ -6,7 +6,8 @@ use snin_mad::sa::{ComponentMask, SaNotice, SaRequest};
 use snin_mad::{Mad, Method, TransactionId};
 use snin_protocol::Time;
 
-use super::{AdministrationMetrics, Origin, Unanswered};
+use crate::metrics::{AdministrationMetrics, Unanswered};
+use snin_sm_database::mad_address::Origin;
 
 /// How long a subscriber may take.
 const PATIENCE: Time = Time::millis(1_000);

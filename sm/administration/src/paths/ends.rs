@@ -4,8 +4,9 @@ use snin_fabric::Lid;
 use snin_mad::sa::{PathRecord, SaStatus, Selector};
 use snin_mad::{Gid, GidPrefix, Hex8, Hex32, PKey, Status};
 
-use super::super::{rates, trust};
-use super::{Wanted, Width, Wish, World, bit, choice, route};
+use super::{Wanted, Width, Wish, bit, choice, route};
+use crate::world::World;
+use crate::{rates, trust};
 use snin_sm_database::qos_policy::{Level, PathQuery, Subject};
 use snin_sm_database::records::{Nodes, Place, Port};
 
@@ -149,7 +150,7 @@ fn service<'a>(
     let guid = |end: &Endpoint<'_>| end.port.guid.unwrap_or_default();
     let subject = |end: &Endpoint<'_>| (guid(end), end.place.1, own == end.port.guid);
     let [(guid, num, own), (to_guid, to_num, to_own)] = [subject(from), subject(to)];
-    let kind = |node: &snin_sm_database::records::Node| crate::graph::kind(node.info.node_type);
+    let kind = |node: &snin_sm_database::records::Node| node.info.node_type.kind();
     let from =
         Subject { guid, kind: kind(from_node), name: &from_node.name, num, keys: &from_keys, own };
     let to = Subject {

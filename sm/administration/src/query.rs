@@ -1,12 +1,13 @@
 //! Reading: which records there are, which of them match, and which may be seen.
 
 use snin_fabric::{Guid, Lid};
+use snin_mad::Method;
 use snin_mad::sa::*;
-use snin_mad::{Method, Status};
 
-use super::answer::{Answer, append};
-use super::trust::Requester;
-use super::{Outcome, World, records};
+use crate::answer::Outcome;
+use crate::answer::{Answer, append};
+use crate::trust::Requester;
+use crate::world::World;
 use snin_sm_database::records::{Place, Port};
 
 /// The longest answer, in bytes: more than every table of the largest fabric.
@@ -95,7 +96,8 @@ impl<'a> RecordQuery<'a> {
         self.mask = ComponentMask(self.mask.0 & !(1 << bit));
     }
 
-    fn answer<R: Record>(self, method: Method) -> Outcome {
+    /// What is said of what matched.
+    pub(super) fn answer<R: Record>(self, method: Method) -> Outcome {
         if self.overflow {
             return Err(SaStatus::NO_RESOURCES);
         }
@@ -144,38 +146,4 @@ impl<'a> RecordQuery<'a> {
 pub(super) fn is_switch(world: &World<'_>, node: Guid) -> bool {
     let node = world.database.get::<snin_sm_database::records::Nodes>(&node);
     node.is_some_and(|node| node.info.node_type == snin_mad::NodeType::Switch)
-}
-
-/// Get and GetTable of everything but paths.
-pub(super) fn read(requester: &Requester, request: &SaRequest, world: &World<'_>) -> Outcome {
-    macro_rules! by_attribute {
-        ($($record:ident => $source:path,)*) => {
-            match request.attribute {
-                $($record::ID => {
-                    let mut query = RecordQuery::new::<$record>(requester, request, world);
-                    $source(&mut query, world)?;
-                    query.answer::<$record>(request.method)
-                })*
-                _ => Err(Status::BAD_METHOD_ATTRIBUTE),
-            }
-        };
-    }
-    by_attribute! {
-        NodeRecord => records::nodes,
-        PortInfoRecord => records::ports,
-        SwitchInfoRecord => records::switches,
-        LinearForwardingRecord => records::linear,
-        RandomForwardingRecord => records::none,
-        MulticastForwardingRecord => records::multicast,
-        SmInfoRecord => records::managers,
-        LinkRecord => records::links,
-        SlToVlRecord => records::lanes::mappings,
-        VlArbitrationRecord => records::lanes::arbitrations,
-        PKeyTableRecord => records::partitions,
-        GuidInfoRecord => super::aliases::read,
-        McMemberRecord => super::membership::read,
-        ServiceRecord => super::services::read,
-        ServiceAssociationRecord => super::services::associations,
-        InformInfoRecord => super::subscriptions::read,
-    }
 }

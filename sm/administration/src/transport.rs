@@ -13,8 +13,9 @@ use snin_mad::sa::{DATA_AT, SaRequest};
 use snin_mad::{Mad, Method, SmKey, Status, TransactionId};
 use snin_protocol::Time;
 
-use super::answer::Answer;
-use super::{Origin, Unanswered};
+use crate::answer::Answer;
+use crate::metrics::Unanswered;
+use snin_sm_database::mad_address::Origin;
 
 /// How much may be under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

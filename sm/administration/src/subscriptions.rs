@@ -5,10 +5,11 @@ use snin_mad::notice::NoticeKind;
 use snin_mad::sa::*;
 use snin_mad::{Gid, Hex32, Inner, Notice, Status};
 
-use super::answer::Answer;
-use super::query::RecordQuery;
-use super::trust::Requester;
-use super::{Outcome, World, record};
+use crate::answer::Answer;
+use crate::answer::{Outcome, record};
+use crate::query::RecordQuery;
+use crate::trust::Requester;
+use crate::world::World;
 use snin_sm_database::records::{Subscriber, Subscription, Subscriptions};
 
 /// The most subscriptions.

@@ -4,8 +4,9 @@ use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum};
 use snin_mad::Hex16;
 use snin_mad::sa::TraceRecord;
 
-use super::{Width, World};
-use crate::view::FabricView;
+use super::Width;
+use crate::world::World;
+use snin_sm_database::held::Published;
 use snin_sm_database::records::{Nodes, Place, Ports};
 
 /// No way is longer: three stages have five switches.
@@ -42,7 +43,7 @@ fn hops(from: Place, to: Lid, world: &World<'_>) -> Option<Vec<Place>> {
     None
 }
 
-fn leaves_by(view: &FabricView, switch: NodeIndex, to: Lid) -> Option<PortIndex> {
+fn leaves_by(view: &dyn Published, switch: NodeIndex, to: Lid) -> Option<PortIndex> {
     let topology = view.topology();
     let port = view.routing().tables.get(switch.index())?.get(to);
     if port == PortNum::NONE {

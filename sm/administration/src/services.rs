@@ -6,10 +6,11 @@ use snin_mad::sa::*;
 use snin_mad::{Octets, PKey, Status};
 use snin_protocol::Time;
 
-use super::answer::Answer;
-use super::query::RecordQuery;
-use super::trust::Requester;
-use super::{Outcome, World, record};
+use crate::answer::Answer;
+use crate::answer::{Outcome, record};
+use crate::query::RecordQuery;
+use crate::trust::Requester;
+use crate::world::World;
 use snin_sm_database::records::{Database, Service, ServiceKey, Services};
 
 /// For ever.

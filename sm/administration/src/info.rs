@@ -5,8 +5,8 @@ use snin_mad::notice::GidDetails;
 use snin_mad::sa::SaNotice;
 use snin_mad::{ClassPortInfo, Gid, Hex16, Hex32, Inner, Notice, QKey, Trap};
 
-use super::World;
-use super::answer::Answer;
+use crate::answer::Answer;
+use crate::world::World;
 
 /// Gets and sets of notices; optional records; multicast without confirmation; paths between many; PortInfo by
 /// capabilities; CapabilityMask2.

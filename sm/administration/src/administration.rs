@@ -1,116 +1,22 @@
-//! Subnet administration (SA): what hosts ask their manager, and what they tell it (IBA 15).
-//!
-//! ```text
-//! MAD -> transport -> request -> trust -> answer -> transport -> MADs
-//!        (RMPP)                            |
-//!                     records, paths, membership, services, subscriptions, aliases
-//! ```
-//!
-//! It answers from the [database](snin_sm_database::records): what it reads was found and programmed by the sweep, what
-//! it writes (groups, members, services, subscriptions) the rest of the manager follows by the database's log.
-//! It says nothing before the subnet is up, and nothing while another manager is master.
+//! The core that answers: which request is for which handler, and what waits.
 
-mod aliases;
-mod answer;
-mod info;
-mod membership;
-mod paths;
-mod query;
-mod rates;
-mod records;
-mod reports;
-mod services;
-mod subscriptions;
-mod transport;
-mod trust;
-
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use snin_fabric::Guid;
 use snin_mad::header::Header;
-use snin_mad::sa::{Record, SaNotice, SaRequest, SaStatus};
-use snin_mad::{AttributeId, Class, Mad, Method, Notice, PKey, Status, Table as _};
+use snin_mad::sa::{SaNotice, SaRequest, SaStatus};
+use snin_mad::{Class, Mad, Method, Notice, PKey, Table as _};
 use snin_protocol::Time;
-
-use crate::sweep::Sweep;
-use crate::view::FabricView;
-use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::Origin;
 use snin_sm_database::records::Database;
 
-pub use transport::Limits;
-
-use answer::Answer;
-use reports::Reports;
-use transport::{Arrived, Transport};
-use trust::Requester;
-
-/// What administration reads and writes besides its own state.
-pub(crate) struct World<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) database: &'a mut Database,
-    /// The fabric as it is used; none before it is up, or while another manager is master.
-    pub(crate) view: Option<&'a FabricView>,
-    /// Another manager is master by now: what hosts ask is answered, what they tell is for the new one.
-    pub(crate) read_only: bool,
-    /// What switches hold.
-    pub(crate) sweep: &'a Sweep,
-    pub(crate) now: Time,
-    /// What subscribers are to be told when the turn ends.
-    pub(crate) notices: Vec<SaNotice>,
-}
-
-/// Why something that came to administration was not answered.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
-pub enum Unanswered {
-    /// The subnet is not up, or another manager's.
-    #[error("not the master")]
-    NotMaster,
-    /// Not 256 bytes, or a header that breaks a rule.
-    #[error("malformed")]
-    Malformed,
-    /// A wrong SM_Key.
-    #[error("a wrong SM_Key")]
-    WrongKey,
-    /// In a partition that the requester is not in.
-    #[error("a foreign P_Key")]
-    ForeignPartition,
-    /// From an address that no port has.
-    #[error("an unknown requester")]
-    UnknownRequester,
-    /// Something about a message that is not under way.
-    #[error("no such message")]
-    StrayRmpp,
-    /// The same request again, while it is being answered.
-    #[error("a repeated request")]
-    Repeated,
-    /// More is under way than there is room for.
-    #[error("overload")]
-    Overload,
-    /// An answer to a report that was not sent, or was answered before.
-    #[error("no such report")]
-    StrayReport,
-    /// A response, or a method that has no answer.
-    #[error("no request")]
-    NoRequest,
-}
-
-/// What administration counted. All only grow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AdministrationMetrics {
-    /// Requests by attribute and method.
-    pub requests: BTreeMap<(AttributeId, u8), u64>,
-    /// Answers by status.
-    pub answers: BTreeMap<u16, u64>,
-    /// What was not answered, by reason.
-    pub unanswered: BTreeMap<Unanswered, u64>,
-    /// RMPP messages that the receiver never acknowledged, or ended.
-    pub messages_given_up: u64,
-    /// Reports sent, those sent again included.
-    pub reports: u64,
-    /// Reports that no subscriber acknowledged.
-    pub reports_given_up: u64,
-}
+use crate::answer::{self, Answer};
+use crate::metrics::{AdministrationMetrics, Unanswered};
+use crate::reports::Reports;
+use crate::transport::{self, Arrived, Limits, Transport};
+use crate::trust::Requester;
+use crate::world::World;
+use crate::{aliases, info, membership, paths, records, services, subscriptions, table};
 
 /// What is said to a request that there is no room for, where who asks is to be told.
 pub fn busy(request: &Mad) -> Option<Box<Mad>> {
@@ -163,12 +69,12 @@ impl Administration {
     }
 
     /// Nodes whose tables of lanes are wanted, of all nodes where it is none.
-    pub(crate) fn take_wanted(&mut self) -> Vec<Option<Guid>> {
+    pub fn take_wanted(&mut self) -> Vec<Option<Guid>> {
         std::mem::take(&mut self.parked.wanted)
     }
 
     /// Ports whose hosts have to register again, should they return.
-    pub(crate) fn take_lapsed(&mut self) -> Vec<Guid> {
+    pub fn take_lapsed(&mut self) -> Vec<Guid> {
         std::mem::take(&mut self.lapsed)
     }
 
@@ -188,7 +94,7 @@ impl Administration {
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) has to be called.
-    pub(crate) fn next_deadline(&self, database: &Database) -> Option<Time> {
+    pub fn next_deadline(&self, database: &Database) -> Option<Time> {
         let lease = services::next_end(database);
         let parked = self.parked.requests.front().map(|(since, ..)| *since + PARKED_FOR);
         let discovered =
@@ -200,7 +106,7 @@ impl Administration {
     }
 
     /// Does what is due.
-    pub(crate) fn handle_deadline(&mut self, world: &mut World<'_>) {
+    pub fn handle_deadline(&mut self, world: &mut World<'_>) {
         let given_up = self.transport.expire(world.now, &mut self.outputs);
         self.metrics.messages_given_up += given_up;
         self.reports.expire(world.now, &mut self.outputs, &mut self.metrics);
@@ -216,7 +122,7 @@ impl Administration {
     }
 
     /// No discovery is under way any more: answers requests that wait for its end.
-    pub(crate) fn discovered(&mut self, world: &mut World<'_>) {
+    pub fn discovered(&mut self, world: &mut World<'_>) {
         for (_, from, request) in std::mem::take(&mut self.parked.undiscovered) {
             self.resume_with(from, &request, world);
         }
@@ -228,7 +134,7 @@ impl Administration {
     }
 
     /// What was to be read is read, or cannot be: answers who waits for it.
-    pub(crate) fn resume(&mut self, world: &mut World<'_>) {
+    pub fn resume(&mut self, world: &mut World<'_>) {
         for _ in 0..self.parked.requests.len() {
             self.resume_one(world);
         }
@@ -248,7 +154,7 @@ impl Administration {
     }
 
     /// Takes a MAD of class 3.
-    pub(crate) fn handle(&mut self, from: Origin, bytes: &[u8], world: &mut World<'_>) {
+    pub fn handle(&mut self, from: Origin, bytes: &[u8], world: &mut World<'_>) {
         let taken = self.take(from, bytes, world);
         self.count(taken);
     }
@@ -356,7 +262,7 @@ impl Administration {
             (InformInfo::ID, Method::Set) => subscriptions::inform(requester, request, world),
             (GuidInfoRecord::ID, Method::Set) => aliases::set(requester, request, world),
             (GuidInfoRecord::ID, Method::Delete) => aliases::delete(requester, request, world),
-            _ if reads => query::read(requester, request, world),
+            _ if reads => table::read(requester, request, world),
             (_, method) => Err(answer::refusal(request.attribute, method)),
         };
         self.follow(world);
@@ -380,7 +286,7 @@ impl Administration {
     }
 
     /// A node's trap, which subscribers may want to know of.
-    pub(crate) fn trap(&mut self, notice: &Notice, world: &World<'_>) {
+    pub fn trap(&mut self, notice: &Notice, world: &World<'_>) {
         if world.view.is_none() || world.read_only {
             return;
         }
@@ -395,14 +301,14 @@ impl Administration {
     }
 
     /// Groups that are always there are made, as far as they are not.
-    pub(crate) fn found(&mut self, world: &mut World<'_>) {
+    pub fn found(&mut self, world: &mut World<'_>) {
         membership::found_permanent(world);
         self.follow(world);
     }
 
     /// The subnet is as the database says, tables and all: makes what belongs to every subnet, tells of ports
     /// that came or went, and takes what is gone out of groups.
-    pub(crate) fn settle(&mut self, world: &mut World<'_>) {
+    pub fn settle(&mut self, world: &mut World<'_>) {
         let now: std::collections::BTreeSet<Guid> = {
             let in_service = world.database.ends().filter(|(_, port)| port.is_active());
             in_service.filter_map(|(_, port)| port.guid).collect()
@@ -425,7 +331,7 @@ impl Administration {
     }
 
     /// This manager is no longer the master: what is under way is another's.
-    pub(crate) fn stand_aside(&mut self) {
+    pub fn stand_aside(&mut self) {
         self.in_service.clear();
         self.reports.clear();
         self.parked = Parked::default();
@@ -450,12 +356,4 @@ fn park(
             Ok(())
         }
     }
-}
-
-/// What a handler says: an answer, or the status with which it refuses.
-type Outcome = Result<Answer, Status>;
-
-/// The record in a request.
-fn record<R: Record>(request: &SaRequest) -> Result<R, Status> {
-    request.record::<R>().map_err(|_| SaStatus::REQ_INVALID)
 }
