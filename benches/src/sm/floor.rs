@@ -9,10 +9,10 @@ use snin_mad::{Attribute, LinearForwarding, Mad, Method};
 use snin_protocol::Time;
 use snin_sm::port::ibsim::IbsimPort;
 use snin_sm::port::{Address, Port, Sent};
-use snin_sm_core::{Event, Output, Report, Sweep};
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::LocalPort;
 use snin_sm_database::saved::Saved;
+use snin_sweep::{Event, Output, Report, Sweep};
 
 use super::{Case, lmc};
 use crate::Hash;

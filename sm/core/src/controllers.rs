@@ -11,7 +11,7 @@ use snin_protocol::Time;
 use snin_protocol::message::ViewChange;
 use snin_protocol::view::{Computed, FromManager, ViewError, frames, unusable_pairs};
 
-use crate::view::FabricView;
+use snin_sweep::FabricView;
 
 /// Views that were told last and may still be computed by some controller: links that flap make views quicker than
 /// tables are computed.

@@ -1,4 +1,4 @@
-//! Events for the sweep core, and its outputs.
+//! Events for the manager, and its outputs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,10 +6,7 @@ use std::sync::Arc;
 use snin_fabric::{Guid, Lid};
 use snin_mad::Mad;
 
-use crate::multicast::Groups;
-use crate::planning::{Computed, Job};
 use crate::report::Report;
-use crate::view::FabricView;
 use snin_configuration::Instruction;
 use snin_mastership::cluster::{Ask, ClusterEvent};
 use snin_mastership::control::Control;
@@ -19,6 +16,7 @@ use snin_sm_database::partitions::Partitions;
 use snin_sm_database::qos_policy::QosPolicy;
 use snin_sm_database::records::{KeptRecord, Slice};
 use snin_sm_database::saved::Saved;
+use snin_sweep::{Computed, FabricView, Groups, Job};
 
 /// Something happened.
 #[derive(Debug)]
@@ -155,4 +153,49 @@ pub enum Output {
     Cluster(Ask),
     /// Tell the operator.
     Report(Report),
+}
+
+impl<'a> Event<'a> {
+    /// The same for the sweep, or for a reader; none: it is another core's.
+    pub(crate) fn for_sweep(self) -> Option<snin_sweep::Event<'a>> {
+        use snin_sweep::Event as Swept;
+        Some(match self {
+            Self::Start => Swept::Start,
+            Self::Resweep => Swept::Resweep,
+            Self::Mad { port, source, bytes } => Swept::Mad { port, source, bytes },
+            Self::General { port, from, bytes } => Swept::General { port, from, bytes },
+            Self::Clear { version } => Swept::Clear { version },
+            Self::Health(node) => Swept::Health(node),
+            Self::LinkTested { number, arrived } => Swept::LinkTested { number, arrived },
+            Self::RotateKeys => Swept::RotateKeys,
+            Self::Partitions(partitions) => Swept::Partitions(partitions),
+            Self::Groups(groups) => Swept::Groups(groups),
+            Self::Computed(computed) => Swept::Computed(computed),
+            Self::Prefer(_)
+            | Self::QosPolicy(_)
+            | Self::Crowded(_)
+            | Self::Instruct { .. }
+            | Self::Priority(_)
+            | Self::Mirror(_)
+            | Self::Configuration(_)
+            | Self::PortChanged
+            | Self::Cluster(_) => return None,
+        })
+    }
+}
+
+impl From<snin_sweep::Output> for Output {
+    fn from(output: snin_sweep::Output) -> Self {
+        use snin_sweep::Output as Swept;
+        match output {
+            Swept::Send { port, to, mad } => Self::Send { port, to, mad },
+            Swept::Answer { port, to, mad } => Self::Answer { port, to, mad },
+            Swept::Compute(job) => Self::Compute(job),
+            Swept::View(view) => Self::View(view),
+            Swept::Served(groups) => Self::Served(groups),
+            Swept::Save(saved) => Self::Save(saved),
+            Swept::TestLink { number, port, messages } => Self::TestLink { number, port, messages },
+            Swept::Report(report) => Self::Report(Report::Sweep(report)),
+        }
+    }
 }

@@ -1,78 +1,27 @@
-//! The core of the subnet manager: protocol as a pure state machine.
-//!
-//! [`Sweep`] is a state machine without clock, socket or thread that discovers a fabric by subnet
-//! management packets, gives every port its addresses and every switch its table, brings the links up,
-//! publishes the result as a [`FabricView`] and keeps all that right while cables and switches come and go.
-//!
-//! Data flows one way, a module a stage:
+//! The subnet manager: its cores around one database, as one pure state machine.
 //!
 //! ```text
-//! discover -> recognise -> address -> grow -> fill -> distribute -> activate -> publish
-//! survey.rs   discovered.rs  \____ planning.rs ____/  distribute.rs  activate.rs  view.rs
+//!           MADs                                     sessions: managers, controller, cluster
+//!            |                                                       |
+//!   demultiplexer (class, method, queue pair)                        |
+//!            |                                                       |
+//!   sweep         administration      mastership      configuration <-+
+//!     +----------------+---------+---------+----------------+
+//!                                |
+//!                             database
 //! ```
 //!
-//! The driver gives the core [`Event`]s and the time, and does what the [`Output`]s say:
-//!
-//! ```
-//! use snin_protocol::Time;
-//! use snin_sm_core::{Config, Event, Output, Saved, Sweep};
-//!
-//! let mut sweep = Sweep::new(Config::default(), Saved::default())?;
-//! sweep.handle(Event::Start, Time::ZERO);
-//! // The first thing that it wants to know is who it is itself.
-//! let Some(Output::Send { mad, .. }) = sweep.poll_output() else { panic!("nothing to send") };
-//! assert_eq!(mad.header().attribute().0, 0x0011);
-//! // If no answer comes, it asks again.
-//! let deadline = sweep.next_deadline().expect("a time-out");
-//! sweep.handle_deadline(deadline);
-//! assert!(matches!(sweep.poll_output(), Some(Output::Send { .. })));
-//! # Ok::<(), snin_sm_database::error::ConfigError>(())
-//! ```
+//! [`Manager`] gives each core its turn, and what one changes the others see before the turn ends. It decides
+//! nothing: what a MAD, a survey or a session means is for the cores. The driver gives it [`Event`]s and the time,
+//! and does what the [`Output`]s say. [`intake`] is what a driver puts before it, [`controllers`] what it tells of
+//! the views that it publishes.
 
 pub mod controllers;
-pub mod events;
-pub mod metrics;
-
-mod activate;
-mod address;
-mod agent_queues;
-mod discovered;
-mod distribute;
-mod failures;
-mod graph;
+mod events;
 pub mod intake;
-mod keyring;
-mod lane_tables;
-mod lft_shadow;
-mod limits;
 mod manager;
-mod mft_shadow;
-pub mod multicast;
-mod order;
-mod partitioning;
-mod planning;
-mod qos_tables;
-mod query;
-mod reader;
 mod report;
-mod schedule;
-mod silence;
-mod smp;
-mod survey;
-mod sweep;
-mod target;
-mod transactions;
-mod trap;
-mod view;
-mod vls;
-mod window;
 
-pub use events::{Event, Output};
-pub use lane_tables::GrantedLanes;
+pub use events::{Event, Output, Preferences};
 pub use manager::Manager;
-pub use metrics::Metrics;
-pub use multicast::{Group, Groups};
-pub use planning::{Computed, Job};
-pub use report::{Missing, Report};
-pub use sweep::Sweep;
-pub use view::FabricView;
+pub use report::Report;

@@ -18,10 +18,7 @@ use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState, Smp};
 use snin_protocol::Time;
 
 use crate::events::{Event, Output, Preferences};
-use crate::keyring::Keyring;
-use crate::reader::Reader;
-use crate::report::{Missing, Report};
-use crate::sweep::Sweep;
+use crate::report::Report;
 use snin_administration::{Administration, Limits, World};
 use snin_configuration::{Configuration, Limits as ConfigurationLimits};
 use snin_mastership::cluster::{Cluster, Limits as ClusterLimits, Verdict};
@@ -37,6 +34,9 @@ use snin_sm_database::partitions::Partitions;
 use snin_sm_database::qos_policy::QosPolicy;
 use snin_sm_database::records::{self, Database};
 use snin_sm_database::saved::Saved;
+use snin_sweep::Missing;
+use snin_sweep::Reader;
+use snin_sweep::Sweep;
 
 /// How often one turn goes between the cores; what is left is for the next one.
 const MOST_ROUNDS: usize = 64;
@@ -90,7 +90,7 @@ impl Manager {
         kept: impl IntoIterator<Item = records::KeptRecord>,
     ) -> Result<Self, ConfigError> {
         let reader = match config.read_only {
-            true => Some(Box::new(Reader::new(config.clone(), Keyring::new(&config, &saved)?))),
+            true => Some(Box::new(Reader::new(config.clone(), &saved)?)),
             false => None,
         };
         let mut sweep = Sweep::new(config.clone(), saved)?;
@@ -136,7 +136,10 @@ impl Manager {
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
     pub fn handle(&mut self, event: Event<'_>, now: Time) {
         if let Some(reader) = &mut self.reader {
-            return reader.handle(event, now);
+            if let Some(event) = event.for_sweep() {
+                reader.handle(event, now);
+            }
+            return;
         }
         self.mastership.notice_stall(self.next_deadline(), now);
         match event {
@@ -150,10 +153,10 @@ impl Manager {
             Event::Mad { port, source, bytes } if self.is_of_managers(bytes) => {
                 self.between_managers(port, source, bytes, now);
             }
-            Event::Mad { bytes, .. } => {
+            Event::Mad { port, source, bytes } => {
                 let notice = trap(bytes);
                 self.sweep.set_lingering(self.mastership.lingers(now));
-                self.sweep.handle(event, now);
+                self.sweep.handle(snin_sweep::Event::Mad { port, source, bytes }, now);
                 if let Some(notice) = notice {
                     self.administer(now, |administration, world| {
                         administration.trap(&notice, world);
@@ -170,7 +173,7 @@ impl Manager {
             }
             Event::Partitions(partitions) => {
                 self.config.partitions = (*partitions).clone();
-                self.sweep.handle(Event::Partitions(partitions), now);
+                self.sweep.handle(snin_sweep::Event::Partitions(partitions), now);
                 self.mirror.set_settings(&self.config);
             }
             Event::Configuration(instruction) => self.configuration.instruct(*instruction),
@@ -186,7 +189,11 @@ impl Manager {
             Event::Mirror(event) => {
                 self.mirror(now, |mirror, around| mirror.handle(*event, around));
             }
-            event => self.sweep.handle(event, now),
+            event => {
+                if let Some(event) = event.for_sweep() {
+                    self.sweep.handle(event, now);
+                }
+            }
         }
         self.follow(now);
     }
@@ -223,7 +230,7 @@ impl Manager {
     /// The next thing to be done, if there is one.
     pub fn poll_output(&mut self) -> Option<Output> {
         if let Some(reader) = &mut self.reader {
-            return reader.poll_output();
+            return reader.poll_output().map(Output::from);
         }
         let port = self.mastership.seat();
         let answer = |(to, mad)| Output::Answer { port, to, mad };
@@ -325,11 +332,12 @@ impl Manager {
             self.owes_groups = false;
             let members_now = self.database.all::<records::Members>().len() as u64;
             self.group_from = now + GROUPS_APART + FOR_A_MEMBER * members_now;
-            self.sweep.handle(Event::Groups(Arc::new(groups::members(&self.database))), now);
+            let groups = Arc::new(groups::members(&self.database));
+            self.sweep.handle(snin_sweep::Event::Groups(groups), now);
         }
         self.sweep.read_lanes(self.administration.take_wanted(), now);
         while let Some(output) = self.sweep.poll_output() {
-            self.outputs.push_back(output);
+            self.outputs.push_back(output.into());
         }
         self.mirror(now, |_, _| ());
         self.keep();

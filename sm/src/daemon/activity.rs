@@ -3,7 +3,7 @@
 use snin_protocol::Time;
 use snin_protocol::operator::manager::{Activity, SweepKind};
 
-use snin_sm_core::metrics::Metrics;
+use snin_sweep::Metrics;
 
 /// What was done between two moments.
 pub fn between(before: &Metrics, after: &Metrics, lasted: Time) -> Activity {

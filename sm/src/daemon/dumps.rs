@@ -11,7 +11,7 @@ use snin_daemon::store::{StoreError, replace_by_texts};
 use snin_fabric::{Addresses, ForwardingTable, Topology, dump};
 use tracing::{error, info};
 
-use snin_sm_core::FabricView;
+use snin_sweep::FabricView;
 
 /// At most this share of the time goes into dumps: so many times as long as one took, nothing is written after it.
 const REST: u32 = 9;

@@ -9,7 +9,7 @@ use snin_fabric::check::load::load;
 use snin_fabric::{NodeIndex, PortIndex};
 use snin_protocol::operator::manager::LinkLoads;
 
-use snin_sm_core::FabricView;
+use snin_sweep::FabricView;
 
 fn count(view: &FabricView) -> LinkLoads {
     let hosts = view.routing().hosts.iter().map(|(_, host)| (host.port, host.switch));

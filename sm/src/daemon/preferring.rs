@@ -1,7 +1,7 @@
 //! Addresses with which paths are answered first, as a controller says them: a set, in parts.
 
 use snin_protocol::message::{PinnedPath, Preferred, SliceMember};
-use snin_sm_core::events::Preferences;
+use snin_sm_core::Preferences;
 use snin_sm_database::records::Slice;
 
 /// The most pairs, and ports in slices, of a set: what comes beyond is left out.

@@ -16,8 +16,8 @@ use snin_mastership::cluster::ClusterEvent;
 use snin_mastership::control::Control;
 use snin_mastership::mirror::{Link, MirrorEvent};
 use snin_protocol::{Time, codec};
-use snin_sm_core::events::Preferences;
-use snin_sm_core::{Event, Job, Manager, Output};
+use snin_sm_core::Preferences;
+use snin_sm_core::{Event, Manager, Output};
 use snin_sm_database::config::Config;
 use snin_sm_database::judgement::Consent;
 use snin_sm_database::keys::KeySecret;
@@ -27,6 +27,7 @@ use snin_sm_database::merge::Lineage;
 use snin_sm_database::records::{KeptRecord, Slice};
 use snin_sm_database::saved::Saved;
 use snin_sm_database::seen::Seen;
+use snin_sweep::Job;
 use tracing::warn;
 
 use super::expected::{parse, write};

@@ -15,6 +15,7 @@ use snin_mastership::Report as MastershipReport;
 use snin_mastership::control::{Control, Outcome};
 use snin_sm_core::Report;
 use snin_sm_database::merge::Tell;
+use snin_sweep::Report as SweepReport;
 
 /// Switches that an event names one by one; of more it says how many there are.
 const NAMED: usize = 64;
@@ -22,12 +23,7 @@ const NAMED: usize = 64;
 impl Daemon {
     pub(super) fn report(&mut self, report: Report) {
         match report {
-            Report::Ready { version, missing } => {
-                let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
-                self.up(version, missing);
-            }
-            Report::NoRouting(error) => self.trouble(error.to_string()),
-            Report::Contradiction(what) => self.trouble(what),
+            Report::Sweep(report) => self.report_sweep(report),
             Report::Mastership(report) => self.report_mastership(report),
             Report::Mirror(report) => self.report_mirror(&report),
             Report::Joined(report) => self.joined(&report),
@@ -42,15 +38,27 @@ impl Daemon {
                 self.outlets.notify("ELECTION", json!({ "state": state.name() }));
             }
             Report::Consent(verdict) => self.report_consent(&verdict),
-            Report::Overwritten { at } => {
+            Report::Port(report) => self.report_port(&report),
+        }
+    }
+
+    fn report_sweep(&mut self, report: SweepReport) {
+        match report {
+            SweepReport::Ready { version, missing } => {
+                let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                self.up(version, missing);
+            }
+            SweepReport::NoRouting(error) => self.trouble(error.to_string()),
+            SweepReport::Contradiction(what) => self.trouble(what),
+            SweepReport::Overwritten { at } => {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");
                 self.outlets.notify("OVERWRITTEN", json!({ "at": at }));
             }
-            Report::TookOver { ports } => {
+            SweepReport::TookOver { ports } => {
                 info!(ports, "every port knows that this subnet manager is master");
                 self.outlets.notify("TOOK_OVER", json!({ "ports": ports }));
             }
-            Report::Relevelled { pairs, hosts } => {
+            SweepReport::Relevelled { pairs, hosts } => {
                 warn!(
                     pairs,
                     hosts,
@@ -59,7 +67,7 @@ impl Daemon {
                 );
                 self.outlets.notify("LEVELS_CHANGED", json!({ "pairs": pairs, "hosts": hosts }));
             }
-            Report::Tables { switches } => {
+            SweepReport::Tables { switches } => {
                 let blocks: u64 = switches.iter().map(|(.., blocks)| u64::from(*blocks)).sum();
                 let named = switches.iter().take(NAMED);
                 let named: Vec<_> = named
@@ -70,8 +78,7 @@ impl Daemon {
                 let told = json!({ "blocks": blocks, "switches": switches.len(), "named": named });
                 self.outlets.notify("LFT_CHANGE", told);
             }
-            Report::Port(report) => self.report_port(&report),
-            Report::Trap { number, issuer, name } => {
+            SweepReport::Trap { number, issuer, name } => {
                 let told = json!({ "number": number, "issuer": issuer.0, "name": name });
                 if self.outlets.notify("TRAP", told) {
                     info!(number, issuer = issuer.0, "trap from {name}");

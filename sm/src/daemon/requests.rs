@@ -28,9 +28,9 @@ use super::summary::{self, state_of};
 use snin_configuration::Instruction;
 use snin_mastership::control::Control;
 use snin_mastership::mastership::Standing;
-use snin_sm_core::FabricView;
-use snin_sm_core::events::Event;
+use snin_sm_core::Event;
 use snin_sm_database::merge;
+use snin_sweep::FabricView;
 
 /// Instructions to other managers that are under way at one time.
 const MOST_INSTRUCTIONS: usize = 64;

@@ -27,12 +27,12 @@ use super::summary::{self, Beside, Told};
 use super::views::Views;
 use super::wire::Wire;
 use crate::port::Port;
-use snin_administration;
 use snin_mastership::control::Control;
-use snin_sm_core::events::{Event, Output};
+use snin_sm_core::Manager;
 use snin_sm_core::intake::{Hearing, Intake, IntakeLimits, Waiting};
-use snin_sm_core::metrics::Metrics;
-use snin_sm_core::{Computed, Job, Manager};
+use snin_sm_core::{Event, Output};
+use snin_sweep::Metrics;
+use snin_sweep::{Computed, Job};
 
 /// Bounds of the histogram of busy times, in seconds.
 const SECONDS: [f64; 12] =
@@ -353,7 +353,7 @@ impl Daemon {
         let Waiting { port, from, mad } = request;
         if self.busy_is_told
             && !self.wire.is_crowded()
-            && let Some(answer) = administration::busy(&mad)
+            && let Some(answer) = snin_administration::busy(&mad)
         {
             let index = demultiplexer::place(from.p_key, self.manager.own_keys());
             self.wire.answer(port, answer, from, index)?;

@@ -429,8 +429,8 @@ mod tests {
     use snin_daemon::settings::{parse, template};
 
     use super::*;
-    use snin_sm_core::Sweep;
     use snin_sm_database::saved::Saved;
+    use snin_sweep::Sweep;
 
     /// But for lanes: a core without settings writes none.
     #[test]

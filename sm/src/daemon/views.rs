@@ -15,9 +15,9 @@ use snin_protocol::identity::{Identity, Role};
 use snin_protocol::view::{
     FromManager, MAX_VIEW, Policy, PortTest, PortTested, ToManager, VIEW_LEASE, ViewError,
 };
-use snin_sm_core::FabricView;
+use snin_sm_core::Preferences;
 use snin_sm_core::controllers::Controllers;
-use snin_sm_core::events::Preferences;
+use snin_sweep::FabricView;
 use tracing::{error, info};
 
 use super::failure::Failure;

@@ -18,7 +18,7 @@ mod migrating;
 mod multicast;
 mod odd;
 #[allow(dead_code, reason = "the core's tests use all of them")]
-#[path = "../../core/tests/support/odd.rs"]
+#[path = "../../sweep/tests/support/odd.rs"]
 mod odd_fabrics;
 mod ordinary;
 mod partitions;

@@ -10,10 +10,10 @@ use snin_judges::{JudgeError, Simulator, dump_mfts, ibtracert_multicast};
 use snin_mad::{Attribute, Method, MulticastForwarding};
 use snin_protocol::Time;
 use snin_sm::port::{Address, Choice, Options, Port, Sent, open};
-use snin_sm_core::{Event, Group, Groups, Output, Sweep};
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::{Destination, LocalPort};
 use snin_sm_database::saved::Saved;
+use snin_sweep::{Event, Group, Groups, Output, Sweep};
 
 use crate::support::{PATIENCE, fabric};
 

@@ -18,12 +18,13 @@ use snin_fabric::{
 use snin_mad::capture::Recording;
 use snin_mad::{Attribute as _, Mad, PERMISSIVE, PKey, PhysicalState, PortInfo, PortState};
 use snin_protocol::Time;
-use snin_sm_core::{Event, FabricView, Missing, Output, Report, Sweep};
+use snin_sm_core::Report;
 use snin_sm_database::error::ConfigError;
 use snin_sm_database::judgement::Consent;
 use snin_sm_database::mad_address::Origin;
 use snin_sm_database::mad_address::{Destination, LocalPort};
 use snin_sm_database::saved::Saved;
+use snin_sweep::{Event, FabricView, Missing, Output, Sweep};
 
 use super::event::Act;
 
@@ -381,10 +382,9 @@ impl Subnet {
                 self.sweep.handle(Event::LinkTested { number, arrived: None }, now);
             }
             // Nothing has to survive.
-            Output::Keep(_) | Output::Save(_) => {}
             // One manager needs no mirror, and no cluster.
-            Output::Served(_) | Output::Mirror(_) | Output::Cluster(_) | Output::Sit(_) => {}
-            Output::Report(report) => self.reports.push(report),
+            Output::Save(_) | Output::Served(_) => {}
+            Output::Report(report) => self.reports.push(Report::Sweep(report)),
         }
     }
 
@@ -419,7 +419,7 @@ impl Subnet {
     }
 
     /// The manager's counters.
-    pub const fn metrics(&self) -> &snin_sm_core::Metrics {
+    pub const fn metrics(&self) -> &snin_sweep::Metrics {
         self.sweep.metrics()
     }
 

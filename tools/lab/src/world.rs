@@ -26,7 +26,7 @@ use snin_fabric::hosts::{Host as HostPort, HostId, Hosts};
 use snin_fabric::traffic::Demand;
 use snin_fabric::{Addresses, ForwardingTable, Guid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 use snin_protocol::{Epoch, Time};
-use snin_sm_core::FabricView;
+use snin_sweep::FabricView;
 
 use super::bound::{Judge, Limit};
 use super::channel::Channel;

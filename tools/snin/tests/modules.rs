@@ -17,6 +17,7 @@ const PURE: &[&str] = &[
     "sm/administration",
     "sm/configuration",
     "sm/mastership",
+    "sm/sweep",
     "sm/core",
     "controller/core",
     "endnode-agent/core",

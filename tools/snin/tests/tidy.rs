@@ -20,6 +20,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("snin-administration", 4),
     ("snin-configuration", 4),
     ("snin-mastership", 4),
+    ("snin-sweep", 4),
     ("snin-sm-core", 5),
     ("snin-controller-core", 2),
     // Bugs planted in a copy of the controller's core, for its tests.
@@ -56,6 +57,7 @@ const PURE: &[&str] = &[
     "snin-administration",
     "snin-configuration",
     "snin-mastership",
+    "snin-sweep",
     "snin-sm-core",
     "snin-controller-core",
     "snin-agent-core",

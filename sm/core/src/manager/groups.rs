@@ -3,8 +3,8 @@
 use snin_fabric::Mlid;
 
 use super::Manager;
-use crate::multicast::Groups;
 use snin_sm_database::records::{self, Change, Database};
+use snin_sweep::Groups;
 
 impl Manager {
     /// Whether groups or members have changed since the sweep was last told.

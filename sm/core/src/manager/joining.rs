@@ -107,7 +107,7 @@ impl Manager {
             self.sweep.adopt(Arc::new(saved));
         }
         while let Some(output) = self.sweep.poll_output() {
-            self.outputs.push_back(output);
+            self.outputs.push_back(output.into());
         }
         changed |= put_said(&mut merged, &mut self.database, true, self.epoch, now) > 0;
         self.keep();

@@ -7,15 +7,15 @@ use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::Manager;
-use crate::metrics::Metrics;
-use crate::report::Missing;
-use crate::view::FabricView;
 use snin_administration::AdministrationMetrics;
 use snin_configuration::Configuration;
 use snin_mastership::mastership::Standing;
 use snin_sm_database::merge::{Entry, Snapshot};
 use snin_sm_database::records::{Database, Stamp};
 use snin_sm_database::seen::Seen;
+use snin_sweep::FabricView;
+use snin_sweep::Metrics;
+use snin_sweep::Missing;
 
 impl Manager {
     /// What the sweep core counted.

@@ -5,7 +5,7 @@ use snin_fabric::{Lid, NodeKind};
 use snin_mad::Method;
 use snin_mad::sa::*;
 use snin_sm_core::Event;
-use snin_sm_core::events::Preferences;
+use snin_sm_core::Preferences;
 use snin_sm_database::config::Config;
 use snin_sm_database::records::Slice;
 

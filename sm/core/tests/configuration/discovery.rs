@@ -8,7 +8,7 @@ use snin_fabric::Guid;
 use snin_mad::sa::{ComponentMask, PathRecord, SaRequest, SaStatus};
 use snin_mad::{Gid, GidPrefix, Method, PortState, Status};
 use snin_protocol::Time;
-use snin_sm_core::events::Event;
+use snin_sm_core::Event;
 
 use crate::lab::{Lab, managed, swap};
 

@@ -10,9 +10,10 @@ use snin_mad::{
 use snin_mastership::Report as MastershipReport;
 use snin_mastership::control::Control;
 use snin_protocol::Time;
-use snin_sm_core::{Event, Missing, Output, Report};
+use snin_sm_core::{Event, Output, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sweep::Missing;
 
 use crate::subnet::{Subnet, config, port};
 

@@ -10,12 +10,14 @@ use snin_mad::{
 };
 use snin_mastership::mirror::{MirrorEvent, MirrorReport};
 use snin_protocol::Time;
-use snin_sm_core::{Event, Manager, Missing, Report};
+use snin_sm_core::{Event, Manager, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::keys::KeyPolicy;
 use snin_sm_database::mad_address::LocalPort;
 use snin_sm_database::mad_address::Origin;
 use snin_sm_database::records::{Aliases, Groups, KeptRecord, Links, Nodes, Services};
+use snin_sweep::Missing;
+use snin_sweep::Report as SweepReport;
 
 use crate::subnet::{Subnet, config};
 
@@ -296,7 +298,7 @@ fn without_the_secret_the_next_master_has_what_hosts_said_and_asks_ports_for_the
         let before = kept(&two.seats[0].manager);
         two.kill(0);
         two.run(Time::secs(3));
-        let took = |report: &Report| matches!(report, Report::TookOver { .. });
+        let took = |report: &Report| matches!(report, Report::Sweep(SweepReport::TookOver { .. }));
         assert!(!two.seats[1].reports.iter().any(took), "it surveys");
         if level == 1 {
             let locked = |missing: &Missing| matches!(missing, Missing::Locked { .. });

@@ -7,9 +7,10 @@ use snin_emulator::Fault;
 use snin_fabric::{NodeIndex, PortIndex, PortNum};
 use snin_mad::{Attribute as _, Method, PortInfo, SmState};
 use snin_protocol::Time;
-use snin_sm_core::{Event, Missing};
+use snin_sm_core::Event;
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::LocalPort;
+use snin_sweep::Missing;
 
 use crate::subnet::{Subnet, config, port};
 

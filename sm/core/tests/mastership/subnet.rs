@@ -11,12 +11,14 @@ use snin_mastership::Report as MastershipReport;
 use snin_mastership::cluster::ClusterEvent;
 use snin_mastership::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_protocol::Time;
-use snin_sm_core::{Event, Manager, Missing, Output, Report};
+use snin_sm_core::{Event, Manager, Output, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::keys::{KeyPolicy, KeySecret};
 use snin_sm_database::mad_address::{Destination, LocalPort};
 use snin_sm_database::records::KeptRecord;
 use snin_sm_database::saved::Saved;
+use snin_sweep::Missing;
+use snin_sweep::Report as SweepReport;
 
 #[path = "carried.rs"]
 mod carried;
@@ -311,7 +313,7 @@ impl Subnet {
                             }
                         }
                         Output::Report(report) => {
-                            if matches!(report, Report::TookOver { .. }) {
+                            if matches!(report, Report::Sweep(SweepReport::TookOver { .. })) {
                                 seat.sent_before = Some(seat.sent.clone());
                             }
                             seat.reports.push(report);

@@ -14,12 +14,16 @@ use snin_sm_core::Report;
 use snin_sm_database::config::Config;
 use snin_sm_database::keys::KeyPolicy;
 use snin_sm_database::records::Ports;
+use snin_sweep::Report as SweepReport;
 
 use crate::mirrored::{assert_equal, blocks, hosts, kept, pair, pair_of, register};
 use crate::subnet::{Sent, Subnet, config, node, port};
 
 fn took_over(subnet: &Subnet, n: usize) -> bool {
-    subnet.seats[n].reports.iter().any(|report| matches!(report, Report::TookOver { .. }))
+    subnet.seats[n]
+        .reports
+        .iter()
+        .any(|report| matches!(report, Report::Sweep(SweepReport::TookOver { .. })))
 }
 
 /// Runs until a manager has told every port that it is master, 10 s at most.

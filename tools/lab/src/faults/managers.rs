@@ -12,11 +12,12 @@ use snin_mastership::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_protocol::Time;
 use snin_protocol::view::{FromManager, Policy, ToManager, VIEW_LEASE, ViewError};
 use snin_sm_core::controllers::Controllers;
-use snin_sm_core::{Computed, Event, Manager, Output, Report};
+use snin_sm_core::{Event, Manager, Output, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::{Destination, LocalPort};
 use snin_sm_database::records::KeptRecord;
 use snin_sm_database::saved::Saved;
+use snin_sweep::Computed;
 
 use super::net::{Heard, Process, Said, Service};
 use super::site::{Happening, Site};

@@ -12,7 +12,7 @@ use snin_emulator::{Config as Hardware, Emulator};
 use snin_fabric::hosts::Hosts;
 use snin_fabric::{Guid, PortIndex, Topology};
 use snin_protocol::Time;
-use snin_sm_core::Computed;
+use snin_sweep::Computed;
 
 use super::agents::Agent;
 use super::controllers::Controller;

@@ -8,8 +8,8 @@ use snin_mad::{
     Attribute, LinearForwarding, Mad, PERMISSIVE, PortInfo, PortState, Smp, SwitchInfo,
 };
 use snin_protocol::Time;
-use snin_sm_core::{Computed, Event, Sweep};
 use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sweep::{Computed, Event, Sweep};
 
 use super::baseline::{self, Baseline};
 use super::{Costs, Factors, Phase};
@@ -224,8 +224,8 @@ impl Manager {
         }
     }
 
-    fn obey_ours(&mut self, output: snin_sm_core::Output, emulator: &mut Emulator, now: Time) {
-        use snin_sm_core::Output;
+    fn obey_ours(&mut self, output: snin_sweep::Output, emulator: &mut Emulator, now: Time) {
+        use snin_sweep::Output;
         match output {
             Output::Send { to, mad, .. } => {
                 let to = match to {
@@ -249,13 +249,9 @@ impl Manager {
             }
             // No program asks for records here, and nothing has to survive.
             Output::Answer { .. }
-            | Output::Keep(_)
             | Output::Save(_)
             | Output::Served(_)
-            | Output::Mirror(_)
-            | Output::Cluster(_)
             | Output::TestLink { .. }
-            | Output::Sit(_)
             | Output::Report(_) => {}
         }
     }

@@ -12,8 +12,8 @@ use snin_fabric::check::walk::walk;
 use snin_fabric::{Addresses, NodeIndex, NodeKind, PortIndex, Topology};
 use snin_mad::{Attribute, LinearForwarding, PortState, SwitchInfo};
 use snin_protocol::Time;
-use snin_sm_core::Sweep;
 use snin_sm_database::saved::Saved;
+use snin_sweep::Sweep;
 
 use super::manager::Manager;
 use super::plane::{Bin, Lost, Plane};

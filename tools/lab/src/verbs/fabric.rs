@@ -10,7 +10,7 @@ use snin_fabric::{
     Addresses, Dlid, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortIndex, Topology, TreeId,
 };
 use snin_protocol::Time;
-use snin_sm_core::FabricView;
+use snin_sweep::FabricView;
 
 use super::error::VerbsLabError;
 use crate::subnet::{Cost, Subnet};

@@ -9,7 +9,9 @@ use snin_fabric::check::cover::CoverReport;
 use snin_fabric::check::credit::CreditReport;
 use snin_fabric::check::walk::WalkReport;
 use snin_protocol::Time;
+use snin_sm_core::Report as ManagerReport;
 use snin_sm_database::config::Config;
+use snin_sweep::Report as SweepReport;
 
 use crate::command::tables;
 use crate::document::SCHEMA_VERSION;
@@ -167,7 +169,7 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         let said = subnet.reports().iter().filter(|told| {
             !matches!(
                 told,
-                snin_sm_core::Report::Ready { .. } | snin_sm_core::Report::Tables { .. }
+                ManagerReport::Sweep(SweepReport::Ready { .. } | SweepReport::Tables { .. })
             )
         });
         said.into_iter().try_for_each(|told| out.line(format_args!("the manager says: {told}")))?;

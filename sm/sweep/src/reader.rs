@@ -1,0 +1,474 @@
+//! Beside a manager that stays: the fabric is read, and nothing is written.
+//!
+//! ```text
+//! read everything -> compare with the reading before -> publish -> look at trunks, again and again -+
+//!       ^                     | another: pause                          | one changed: pause        |
+//!       +---------------------+-----------------------------------------+-- every sweep_interval ---+
+//! ```
+//!
+//! Every reading begins with nothing known, so what it ends with is what the fabric said just now. It is a
+//! [`Survey`] that leaves changes for the manager to see, and only Gets are sent.
+//!
+//! The manager rewrites tables without asking anybody, and a reading may meet them half written. So any sign
+//! that routes may have moved pauses everything: a view follows in which no pair of a switch and a tree is usable.
+//! What is granted next is granted on what two readings in a row said. Where only hosts came or went no route of
+//! the others moved, and nothing is paused.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use snin_fabric::addresses::AddressError;
+use snin_fabric::{Addresses, ForwardingTable, Lid, NodeKind, PortIndex, PortNum, Topology};
+use snin_mad::{Mad, Method, PortState};
+use snin_protocol::Time;
+
+use crate::discovered::Discovered;
+use crate::events::{Event, Output};
+use crate::failures::Failures;
+use crate::graph::{Graph, KeyTables};
+use crate::keyring::Keyring;
+use crate::metrics::Metrics;
+use crate::multicast::Groups;
+use crate::planning::{Computed, Job, Read, Work};
+use crate::query::Query;
+use crate::report::Report;
+use crate::smp;
+use crate::survey::Survey;
+use crate::target::Target;
+use crate::transactions::{Expired, Transactions, parse};
+use crate::view::{FabricView, uncovered};
+use snin_sm_database::config::Config;
+use snin_sm_database::error::{ConfigError, Dropped};
+use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::saved::Saved;
+
+/// How soon after a reading that said something else the next one begins, at most.
+const SOON: Time = Time::millis(100);
+/// Between two looks at the cables between switches; a look that takes longer is followed by as long a pause.
+const LOOK: Time = Time::millis(100);
+/// After so many readings hosts that came or went between two of them are waited for no longer.
+const PATIENCE: u32 = 4;
+/// What may be sent at once of what was not sent before.
+const BURST: Time = Time::millis(10);
+
+/// See the module's documentation.
+pub struct Reader {
+    config: Config,
+    keyring: Keyring,
+    graph: Graph,
+    transactions: Transactions,
+    survey: Option<Box<Survey>>,
+    readings: u32,
+    pace: Pace,
+    /// When the next reading begins.
+    next: Option<Time>,
+    /// When the next look begins, and when the one that is under way began.
+    next_look: Option<Time>,
+    looks_since: Option<Time>,
+    /// What was read last, and the job that makes a view of it.
+    last: Option<Arc<Read>>,
+    /// Readings since two were alike.
+    others: u32,
+    computing: Option<(u64, Arc<Read>)>,
+    jobs: u64,
+    /// What the view is of; while paused nothing of it may be granted.
+    shown: Option<Arc<Read>>,
+    paused: bool,
+    view: Option<Arc<FabricView>>,
+    outputs: VecDeque<Output>,
+    metrics: Metrics,
+}
+
+impl Reader {
+    /// Nothing is read before [`Event::Start`].
+    ///
+    /// # Errors
+    /// When M_Keys are generated and there is no secret from which they follow.
+    pub fn new(config: Config, saved: &Saved) -> Result<Self, ConfigError> {
+        let keyring = Keyring::new(&config, saved)?;
+        Ok(Self {
+            graph: Graph::default(),
+            transactions: Transactions::new(&config),
+            pace: Pace::new(config.read_smps),
+            config,
+            keyring,
+            survey: None,
+            readings: 0,
+            next: None,
+            next_look: None,
+            looks_since: None,
+            last: None,
+            others: 0,
+            computing: None,
+            jobs: 0,
+            shown: None,
+            paused: false,
+            view: None,
+            outputs: VecDeque::new(),
+            metrics: Metrics::default(),
+        })
+    }
+
+    /// Takes note of what happened.
+    pub fn handle(&mut self, event: Event<'_>, now: Time) {
+        match event {
+            // One that is under way may be past what has changed.
+            Event::Start | Event::Resweep => self.begin(),
+            Event::Mad { port, bytes, .. } => self.heard(port, bytes, now),
+            Event::Computed(computed) => self.computed(*computed, now),
+            // No host is answered, no port is judged, no manager is spoken to.
+            _ => {}
+        }
+        self.go_on(now);
+    }
+
+    /// The next thing to be done, if there is one.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let room = self.transactions.has_room();
+        let asks = self.survey.as_ref().is_some_and(|survey| room && survey.has_questions());
+        let paced = asks.then_some(self.pace.next);
+        let begin = self.next.into_iter().chain(self.next_look).filter(|_| self.is_quiet());
+        self.transactions.next_deadline().into_iter().chain(paced).chain(begin).min()
+    }
+
+    /// Does what is due at `now`; too early a call does nothing.
+    pub fn handle_deadline(&mut self, now: Time) {
+        loop {
+            let graph = &self.graph;
+            match self.transactions.expire(now, |query| graph.path(query)) {
+                None => break,
+                Some(Expired::Again(_, _, port, mad)) => {
+                    self.metrics.retries += 1;
+                    self.send((port, mad), now);
+                }
+                Some(Expired::GivenUp(late)) => {
+                    self.metrics.unanswered += 1;
+                    if let Some(survey) = &mut self.survey {
+                        survey.gave_up(&mut self.graph, late.query);
+                    }
+                }
+            }
+        }
+        if self.is_quiet() && self.next.is_some_and(|due| due <= now) {
+            self.begin();
+        }
+        if self.is_quiet() && self.next_look.is_some_and(|due| due <= now) {
+            self.begin_look(now);
+        }
+        self.go_on(now);
+    }
+
+    /// Whether nothing is being asked or computed.
+    fn is_quiet(&self) -> bool {
+        self.survey.is_none() && self.computing.is_none()
+    }
+
+    /// Whether what is published is what the last two readings said; looks go on.
+    pub fn is_idle(&self) -> bool {
+        let is_shown = self.shown.is_some() && !self.paused;
+        is_shown
+            && self.computing.is_none()
+            && (self.survey.is_none() || self.looks_since.is_some())
+    }
+
+    /// The last view published.
+    pub const fn view(&self) -> Option<&Arc<FabricView>> {
+        self.view.as_ref()
+    }
+
+    /// Counters.
+    pub const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// SMPs in flight.
+    pub fn in_flight(&self) -> usize {
+        self.transactions.in_flight()
+    }
+
+    /// Everything is read, from the own port on.
+    fn begin(&mut self) {
+        (self.next, self.next_look, self.looks_since) = (None, None, None);
+        self.readings += 1;
+        (self.metrics.surveys, self.metrics.full_sweeps) =
+            (self.metrics.surveys + 1, self.metrics.full_sweeps + 1);
+        self.transactions.abandon(|_| false);
+        self.graph =
+            Graph::guarded_by(self.keyring.clone(), KeyTables::default(), self.config.ports);
+        let mut survey = Survey::full(self.readings, &self.graph.homes);
+        (survey.reads_only, survey.fresh) = (true, true);
+        self.survey = Some(Box::new(survey));
+    }
+
+    /// Only the cables between switches are looked at: where one went or came, routes move.
+    fn begin_look(&mut self, now: Time) {
+        self.readings += 1;
+        (self.metrics.surveys, self.metrics.light_sweeps) =
+            (self.metrics.surveys + 1, self.metrics.light_sweeps + 1);
+        let mut survey = Survey::local(self.readings);
+        survey.reads_only = true;
+        survey.look_at_trunks(&self.graph);
+        (self.next_look, self.looks_since) = (None, Some(now));
+        self.survey = Some(Box::new(survey));
+    }
+
+    fn heard(&mut self, port: LocalPort, bytes: &[u8], now: Time) {
+        let (mad, smp) = match parse(bytes) {
+            Ok((_, smp)) if smp.method == Method::Trap => {
+                return self.metrics.count_dropped(Dropped::Request);
+            }
+            Ok(parsed) => parsed,
+            Err(why) => return self.metrics.count_dropped(why),
+        };
+        match self.transactions.receive(port, &mad, &smp, now) {
+            Err(why) => self.metrics.count_dropped(why),
+            Ok((query, _)) => self.answered(query, &mad, smp.status.is_ok()),
+        }
+    }
+
+    fn answered(&mut self, query: Query, mad: &Mad, ok: bool) {
+        self.metrics.answers += 1;
+        self.metrics.refused += u64::from(!ok);
+        let Some(survey) = &mut self.survey else { return };
+        if !ok {
+            survey.refused(&mut self.graph, query);
+        } else if survey.learn(&mut self.graph, query, mad).is_err() {
+            self.metrics.count_dropped(Dropped::Malformed);
+            survey.refused(&mut self.graph, query);
+        }
+    }
+
+    /// Asks as far as there is room and the pace allows, and ends a reading that has no more to ask.
+    fn go_on(&mut self, now: Time) {
+        loop {
+            self.ask(now);
+            let Some(survey) = &mut self.survey else { return };
+            if !survey.is_done() {
+                return;
+            }
+            if let Some(since) = self.looks_since.take() {
+                let has_changed = survey.has_learnt();
+                self.survey = None;
+                self.next_look = Some(now + LOOK.max(now - since));
+                if !has_changed {
+                    return;
+                }
+                self.pause();
+                self.begin();
+                continue;
+            }
+            if survey.conclude(&mut self.graph, false, &Groups::new()) {
+                self.survey = None;
+                return self.read(now);
+            }
+        }
+    }
+
+    fn ask(&mut self, now: Time) {
+        while self.transactions.has_room() && self.pace.allows(now) {
+            let Some(survey) = &mut self.survey else { return };
+            let agent_queues = self.transactions.agent_queues();
+            let next = agent_queues.next().or_else(|| survey.next(&mut self.graph, false));
+            let Some(query) = next else { return };
+            if !agent_queues.admit(query.agent(), query) {
+                continue;
+            }
+            let mad = smp::question(&self.graph, query);
+            // That a change was seen is for the manager to say.
+            match mad.filter(|(_, mad)| mad.header().method() == Method::Get) {
+                Some(mad) => {
+                    let mad = self.transactions.send(query, query.agent(), mad, now);
+                    self.send(mad, now);
+                }
+                None => survey.refused(&mut self.graph, query),
+            }
+        }
+    }
+
+    fn send(&mut self, (port, mad): (LocalPort, Box<Mad>), now: Time) {
+        self.pace.sent(now);
+        self.metrics.count_sent(mad.header().attribute(), mad.header().method());
+        self.outputs.push_back(Output::Send { port, to: Destination::Directed, mad });
+    }
+
+    /// A reading has ended.
+    fn read(&mut self, now: Time) {
+        let interval = self.config.sweep_interval();
+        self.next = interval.map(|interval| now + interval);
+        if self.graph.ids().len() == 0 {
+            return;
+        }
+        let read = match self.held() {
+            Ok(read) => read,
+            // Perhaps addresses are being given out just now.
+            Err(why) => {
+                self.soon(now);
+                return self.outputs.push_back(Output::Report(Report::Contradiction(why)));
+            }
+        };
+        let read = Arc::new(read);
+        let agrees = |other: &Arc<Read>| read.moves_nothing(other);
+        let last = self.last.replace(read.clone());
+        // A host that one reading missed may be there in the next; one that comes and goes delays no reading.
+        self.others += 1;
+        let is_settled = last.is_some_and(|last| {
+            last.says_the_same(&read) || self.others > PATIENCE && agrees(&last)
+        });
+        let is_shown = self.shown.as_ref().is_some_and(|shown| shown.says_the_same(&read));
+        if self.shown.as_ref().is_some_and(|shown| !agrees(shown)) {
+            self.pause();
+        }
+        if !is_settled {
+            return self.soon(now);
+        }
+        (self.next_look, self.others) = (Some(now + LOOK), 0);
+        if is_shown {
+            return self.publish(None);
+        }
+        self.jobs += 1;
+        self.computing = Some((self.jobs, read.clone()));
+        self.outputs.push_back(Output::Compute(Box::new(Job::of(self.jobs, Work::Read(read)))));
+    }
+
+    fn soon(&mut self, now: Time) {
+        self.next = self.next.map(|due| due.min(now + SOON));
+    }
+
+    /// Nodes, cables, addresses and tables as they were read.
+    fn held(&self) -> Result<Read, String> {
+        let discovered = Discovered::of(&self.graph, &Failures::default());
+        let discovered = discovered.map_err(|error| error.to_string())?;
+        let topology = &discovered.topology;
+        let addresses = self.addresses(&discovered).map_err(|(port, error)| {
+            format!("the address of {}: {error}", topology.port_name(port))
+        })?;
+        let table = |switch| {
+            let shadow = &self.graph.node(discovered.id(switch)).shadow;
+            let mut table = ForwardingTable::up_to(addresses.top());
+            for lid in addresses.iter().flat_map(|(port, ..)| addresses.of(port)) {
+                let out = PortNum(shadow.forwards(lid));
+                if out != PortNum::NONE {
+                    table.set(lid, out);
+                }
+            }
+            table
+        };
+        let tables = topology.switches().map(table).collect();
+        let own = discovered.own_port(&self.graph);
+        Ok(Read { discovered: Arc::new(discovered), addresses, tables, own })
+    }
+
+    fn addresses(&self, discovered: &Discovered) -> Result<Addresses, (PortIndex, AddressError)> {
+        let topology: &Topology = &discovered.topology;
+        let mut addresses = Addresses::none(topology.port_count());
+        for port in topology.ports() {
+            let end = discovered.end(port);
+            let is_switch = topology.node(topology.port(port).node).kind == NodeKind::Switch;
+            if is_switch != (end.1 == PortNum::ZERO) {
+                continue;
+            }
+            let info = self.graph.port(end).and_then(|port| port.info.as_ref());
+            // A port that is not ACTIVE yet has the address that it is to have, or one from before.
+            let is_addressed = |info: &&snin_mad::PortInfo| {
+                (Lid(1)..=Lid::MAX_UNICAST).contains(&info.lid)
+                    && (is_switch || info.state == PortState::Active)
+            };
+            if let Some(info) = info.filter(is_addressed) {
+                addresses.assign(port, info.lid, info.lmc).map_err(|error| (port, error))?;
+            }
+        }
+        Ok(addresses)
+    }
+
+    fn computed(&mut self, computed: Computed, now: Time) {
+        let is_current = |(number, _): &mut (u64, _)| *number == computed.number;
+        let Some((_, read)) = self.computing.take_if(is_current) else {
+            return self.metrics.count_dropped(Dropped::Outdated);
+        };
+        match computed.result {
+            Ok((target, _)) => {
+                self.shown = Some(read);
+                self.publish(Some(target));
+            }
+            Err(error) => {
+                self.soon(now);
+                self.outputs.push_back(Output::Report(Report::NoRouting(error)));
+            }
+        }
+    }
+
+    /// Routes may have moved: nothing is granted until it is known where they lead.
+    fn pause(&mut self) {
+        let Some(view) = self.view.as_ref().filter(|_| !self.paused) else { return };
+        self.paused = true;
+        let all = view.usable().union(view.unusable()).copied().collect();
+        let (target, manager) = (view.shared_target(), view.manager());
+        self.show(FabricView::new(view.version() + 1, target, all, manager));
+    }
+
+    /// What two readings said is the fabric now; none: it is what it was, and nothing is paused any more.
+    fn publish(&mut self, target: Option<Arc<Target>>) {
+        let known = self.view.as_ref().filter(|_| self.paused).map(|view| view.shared_target());
+        let Some(target) = target.or(known) else { return };
+        self.paused = false;
+        let version = self.view.as_ref().map_or(0, |view| view.version()) + 1;
+        let own = self.shown.as_ref().and_then(|read| read.own);
+        let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
+        let unusable = uncovered(&target);
+        self.show(FabricView::new(version, target, unusable, manager));
+        self.outputs.push_back(Output::Report(Report::Ready { version, missing: Vec::new() }));
+    }
+
+    fn show(&mut self, view: FabricView) {
+        let view = Arc::new(view);
+        self.metrics.views += 1;
+        self.view = Some(view.clone());
+        self.outputs.push_back(Output::View(view));
+    }
+}
+
+/// So many SMPs a second at most: the manager's own have to find room beside them.
+#[derive(Debug)]
+struct Pace {
+    /// Between two.
+    apart: Time,
+    /// When the next may be sent.
+    next: Time,
+}
+
+impl Pace {
+    fn new(a_second: u32) -> Self {
+        Self { apart: Time(1_000_000_000 / u64::from(a_second.max(1))), next: Time::ZERO }
+    }
+
+    fn allows(&self, now: Time) -> bool {
+        self.next <= now
+    }
+
+    fn sent(&mut self, now: Time) {
+        self.next = self.next.max(Time(now.0.saturating_sub(BURST.0))) + self.apart;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_sent_in_a_second_than_may_be() {
+        let mut pace = Pace::new(500);
+        let mut sent = 0;
+        for now in (0..1_000_000).map(Time::micros) {
+            while pace.allows(now) {
+                pace.sent(now);
+                sent += 1;
+            }
+        }
+        assert!((500..=506).contains(&sent), "{sent}");
+    }
+}
