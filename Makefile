@@ -211,12 +211,12 @@ soak: soak-sm soak-merge soak-ibsim soak-packing soak-properties soak-rmpp soak-
 # events, MADs and texts; 100,000 random expected configurations, faults and consent; three managers that elect: all
 # that can happen in 5 steps (a minute), and 10^6 random runs of 60 steps.
 soak-sm: deps-build
-	SNIN_SCENARIOS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture scenarios
-	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture states
-	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture wire
+	SNIN_SCENARIOS=10000 $(CARGO) test --release -p snin-sweep --test sweep -- --nocapture scenarios
+	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sweep --test sweep -- --nocapture states
+	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sweep --test sweep -- --nocapture wire
 	SNIN_STORMS=10000 $(CARGO) test --release -p snin-sm-core --test mastership -- --nocapture storm
 	SNIN_CONFIGURATIONS=100000 $(CARGO) test --release -p snin-sm-core --test configuration random
-	SNIN_ELECTION_DEPTH=5 SNIN_ELECTION_RUNS=1000000 $(CARGO) test --release -p snin-sm-core --test election
+	SNIN_ELECTION_DEPTH=5 SNIN_ELECTION_RUNS=1000000 $(CARGO) test --release -p snin-mastership --test election
 	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-sm-core --test administration -- --nocapture fuzz
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-fabric --test fuzz -- --nocapture
