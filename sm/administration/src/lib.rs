@@ -6,9 +6,9 @@
 //!                     records, paths, membership, services, subscriptions, aliases
 //! ```
 //!
-//! It answers from the [database](snin_sm_database::records): what it reads was found and programmed by the sweep, what
-//! it writes (groups, members, services, subscriptions) the rest of the manager follows by the database's log.
-//! It says nothing before the subnet is up, and nothing while another manager is master.
+//! It answers from the [database](snin_sm_database::records): what it reads was found and programmed by the
+//! sweep, what it writes (groups, members, services, subscriptions) the rest of the manager follows by the
+//! database's log. It says nothing before the subnet is up, and nothing while another manager is master.
 
 mod administration;
 mod aliases;

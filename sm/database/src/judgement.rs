@@ -1,5 +1,5 @@
-//! The words between configuration and those around it: consent, what links are told, what is asked of a port under
-//! test, and the judge whom the sweep asks.
+//! The words between configuration and those around it: consent, what links are told, what is asked of a port
+//! under test, and the judge whom the sweep asks.
 
 use std::collections::BTreeSet;
 
@@ -85,8 +85,8 @@ impl std::fmt::Display for End {
     }
 }
 
-/// Who judges what a discovery saw. The sweep asks it after each one, before anything is computed, and brings it the
-/// answers of ports under test.
+/// Who judges what a discovery saw. The sweep asks it after each one, before anything is computed, and brings it
+/// the answers of ports under test.
 pub trait Judge {
     /// Whether what is expected is enforced at this time.
     fn enforces(&self, now: Time) -> bool;

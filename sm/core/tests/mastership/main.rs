@@ -11,7 +11,7 @@ mod mirrored;
 mod opa_fm;
 mod ports;
 #[allow(dead_code, reason = "the election's tests use all of it")]
-#[path = "../support/store.rs"]
+#[path = "../../../mastership/tests/support/store.rs"]
 mod store;
 mod storm;
 mod subnet;

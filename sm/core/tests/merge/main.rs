@@ -22,7 +22,7 @@ mod subnet;
 #[allow(dead_code, reason = "shared with the tests of mastership")]
 mod seats;
 
-#[path = "../support/store.rs"]
+#[path = "../../../mastership/tests/support/store.rs"]
 #[allow(dead_code, reason = "shared with the tests of mastership")]
 mod store;
 

@@ -13,10 +13,10 @@
 //!                           NOT-ACTIVE
 //! ```
 //!
-//! This core knows ports, addresses and times, and nothing of the fabric: a survey's [`Found`](snin_sm_database::managers::Found)
-//! tells it where managers sit, and its [`Order`]s tell the sweep what it may do. Every other manager is polled by itself,
-//! at all times. A standby polls by directed route and by LID; only when both stay without an answer
-//! for long enough is a master dead.
+//! This core knows ports, addresses and times, and nothing of the fabric: a survey's
+//! [`Found`](snin_sm_database::managers::Found) tells it where managers sit, and its [`Order`]s tell the sweep
+//! what it may do. Every other manager is polled by itself, at all times. A standby polls by directed route and
+//! by LID; only when both stay without an answer for long enough is a master dead.
 
 mod bursts;
 mod control;

@@ -1,4 +1,5 @@
-//! The database as lines: the tables that are mirrored, in the form of a [snapshot's file](snin_sm_database::merge::write()).
+//! The database as lines: the tables that are mirrored, in the form of a
+//! [snapshot's file](snin_sm_database::merge::write()).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
