@@ -16,6 +16,15 @@
 //! the address along each tree, and its name. A pin gives one direction of a pair (two addresses) a tree. `sl` is
 //! the service level that the job sends with, where granted traffic has one of its own.
 //!
+//! On tables of another manager an address leads along another tree from another leaf. Then no host's line has
+//! addresses along trees, and there is a line for each leaf and each host elsewhere: `from`, the leaf, the host's
+//! first address, and its address along each tree.
+//!
+//! ```text
+//! host 0x0000000000200002 0x0000000000100002 40-43  host2
+//! from 0x0000000000100001 40 0=43,1=40,2=41,3=42
+//! ```
+//!
 //! Both ends of a connection read the same text and come to the same answer without talking to each other: the
 //! tree of a direction is a function of the text and the two hosts. Where nothing is pinned the trees that both
 //! leaves have are taken in turn by the receiver's place on its leaf, so that hosts of one leaf are reached
@@ -69,7 +78,7 @@ pub struct JobHost {
     pub leaf: Guid,
     /// Its first and its last address.
     pub lids: (Lid, Lid),
-    /// Its address along each tree that it has one for.
+    /// Its address along each tree that it has one for; empty on tables of another manager.
     pub along: BTreeMap<TreeId, Lid>,
 }
 
@@ -87,6 +96,8 @@ pub struct JobTrees {
     turns: Vec<usize>,
     /// By the first addresses of sender and receiver.
     pins: BTreeMap<(Lid, Lid), TreeId>,
+    /// On tables of another manager, by the sender's leaf and the receiver's first address: its address along each tree.
+    from: BTreeMap<(Guid, Lid), BTreeMap<TreeId, Lid>>,
 }
 
 /// The addresses of one end of a connection, as its address vector has them.
@@ -166,8 +177,8 @@ impl JobTrees {
             *seen - 1
         };
         let turns = hosts.iter().map(turn).collect();
-        let pins = BTreeMap::new();
-        Self { owner: owner.to_owned(), user, sl: 0, leaves, hosts, turns, pins }
+        let (pins, from) = (BTreeMap::new(), BTreeMap::new());
+        Self { owner: owner.to_owned(), user, sl: 0, leaves, hosts, turns, pins, from }
     }
 
     /// The same, to be sent with this service level, 0 to 15.
@@ -184,6 +195,25 @@ impl JobTrees {
         let (from, to) = (self.find(from)?, self.find(to)?);
         self.pins.insert((self.hosts[from].lids.0, self.hosts[to].lids.0), tree);
         Ok(())
+    }
+
+    /// On tables of another manager: the addresses along trees of the host with an address, from a leaf.
+    ///
+    /// # Errors
+    /// When an address is none of the job's, or not that host's.
+    pub fn lead(&mut self, leaf: Guid, to: Lid, along: BTreeMap<TreeId, Lid>) -> Result<(), NoWay> {
+        let at = self.find(to)?;
+        let stranger = along.values().find(|lid| self.find(**lid) != Ok(at));
+        if let Some(&lid) = stranger {
+            return Err(NoWay::Stranger { lid, owner: self.owner.clone() });
+        }
+        self.from.insert((leaf, self.hosts[at].lids.0), along);
+        Ok(())
+    }
+
+    /// A host's address along each tree, for what is sent from a leaf.
+    pub fn along<'a>(&'a self, leaf: Guid, host: &'a JobHost) -> &'a BTreeMap<TreeId, Lid> {
+        self.from.get(&(leaf, host.lids.0)).unwrap_or(&host.along)
     }
 
     /// Whose it is.
@@ -240,8 +270,9 @@ impl JobTrees {
             from: sender.name.clone(),
             to: receiver.name.clone(),
         };
+        let along = self.along(sender.leaf, receiver);
         if let Some(&tree) = self.pins.get(&(sender.lids.0, receiver.lids.0)) {
-            let lid = receiver.along.get(&tree).ok_or_else(none)?;
+            let lid = along.get(&tree).ok_or_else(none)?;
             return Ok((*lid, Some(tree)));
         }
         if sender.leaf == receiver.leaf {
@@ -251,7 +282,7 @@ impl JobTrees {
         let common = self.trees(sender.leaf).iter();
         let common = common.filter(|tree| there.binary_search(tree).is_ok());
         let ways: Vec<(TreeId, Lid)> =
-            common.filter_map(|tree| Some((*tree, *receiver.along.get(tree)?))).collect();
+            common.filter_map(|tree| Some((*tree, *along.get(tree)?))).collect();
         let turn = self.turns[to].checked_rem(ways.len()).ok_or_else(none)?;
         Ok((ways[turn].1, Some(ways[turn].0)))
     }
@@ -268,9 +299,11 @@ impl fmt::Display for JobTrees {
             writeln!(f, "leaf {leaf} {}", trees.join(","))?;
         }
         for JobHost { name, port, leaf, lids: (first, last), along } in &self.hosts {
-            let along = along.iter().map(|(tree, lid)| format!("{}={lid}", tree.0));
-            let along = along.collect::<Vec<_>>().join(",");
-            writeln!(f, "host {port} {leaf} {first}-{last} {along} {}", printable(name))?;
+            let (along, name) = (addresses(along), printable(name));
+            writeln!(f, "host {port} {leaf} {first}-{last} {along} {name}")?;
+        }
+        for ((leaf, to), along) in &self.from {
+            writeln!(f, "from {leaf} {to} {}", addresses(along))?;
         }
         let mut pins = self.pins.iter();
         pins.try_for_each(|((from, to), tree)| writeln!(f, "pin {from} {to} {}", tree.0))?;
@@ -294,7 +327,8 @@ impl FromStr for JobTrees {
             return failed(1, format!("no job's trees: they begin with `{HEAD}`"));
         }
         let (mut owner, mut user, mut sl) = (None, None, 0);
-        let (mut pairs, mut hosts, mut pins) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut pairs, mut hosts) = (Vec::new(), Vec::new());
+        let (mut pins, mut leads) = (Vec::new(), Vec::new());
         for (number, line) in lines {
             let read = match line.split_once(' ') {
                 Some(("owner", name)) => {
@@ -310,12 +344,13 @@ impl FromStr for JobTrees {
                     text.parse().ok().filter(|read| (0..16).contains(read)).map(|read| sl = read)
                 }
                 Some(("pin", rest)) => pin(rest).map(|read| pins.push((number, read))),
+                Some(("from", rest)) => from(rest).map(|read| leads.push((number, read))),
                 _ => None,
             };
             if read.is_none() {
                 return failed(
                     number,
-                    format!("`{line:.80}`: no owner, uid, leaf, host, pin or sl"),
+                    format!("`{line:.80}`: no owner, uid, leaf, host, from, pin or sl"),
                 );
             }
         }
@@ -323,6 +358,9 @@ impl FromStr for JobTrees {
         let mut trees = Self::new(&owner, user, &pairs, hosts).with_sl(sl);
         for (line, (from, to, tree)) in pins {
             trees.pin(from, to, tree).map_err(|why| JobError { line, what: why.to_string() })?;
+        }
+        for (line, (leaf, to, along)) in leads {
+            trees.lead(leaf, to, along).map_err(|why| JobError { line, what: why.to_string() })?;
         }
         Ok(trees)
     }
@@ -340,15 +378,33 @@ fn host(text: &str) -> Option<JobHost> {
     let (port, leaf, lids, along, name) = (word()?, word()?, word()?, word()?, word()?);
     let (first, last) = lids.split_once('-')?;
     let lids = (lid(first)?, lid(last)?);
-    let address = |text: &str| {
-        let (tree, at) = text.split_once('=')?;
-        let at = lid(at).filter(|at| (lids.0..=lids.1).contains(at))?;
-        Some((TreeId(tree.parse().ok()?), at))
-    };
-    let along = along.split(',').filter(|text| !text.is_empty());
-    let along = along.map(address).collect::<Option<_>>()?;
+    let along = parse_addresses(along)?;
+    if !along.values().all(|lid| (lids.0..=lids.1).contains(lid)) {
+        return None;
+    }
     let (port, leaf) = (port.parse().ok()?, leaf.parse().ok()?);
     Some(JobHost { name: name.to_owned(), port, leaf, lids, along })
+}
+
+/// Leaf, the receiver's first address, and its address along each tree.
+fn from(text: &str) -> Option<(Guid, Lid, BTreeMap<TreeId, Lid>)> {
+    let mut words = text.splitn(3, ' ');
+    let (leaf, to, along) = (words.next()?, words.next()?, words.next()?);
+    Some((leaf.parse().ok()?, lid(to)?, parse_addresses(along)?))
+}
+
+/// `0=32,1=33`: addresses by tree.
+fn addresses(along: &BTreeMap<TreeId, Lid>) -> String {
+    let along = along.iter().map(|(tree, lid)| format!("{}={lid}", tree.0));
+    along.collect::<Vec<_>>().join(",")
+}
+
+fn parse_addresses(text: &str) -> Option<BTreeMap<TreeId, Lid>> {
+    let address = |text: &str| {
+        let (tree, at) = text.split_once('=')?;
+        Some((TreeId(tree.parse().ok()?), lid(at)?))
+    };
+    text.split(',').filter(|text| !text.is_empty()).map(address).collect()
 }
 
 fn pin(text: &str) -> Option<(Lid, Lid, TreeId)> {
@@ -408,6 +464,29 @@ mod tests {
         assert_eq!((way(64, 96).to, way(64, 128).to), (Lid(97), Lid(131)));
         assert_eq!((way(32, 65).to, way(32, 65).tree), (Lid(64), None));
         assert_eq!(trees.way(Lid(32), Lid(33)), Ok(None));
+    }
+
+    /// From the first leaf the addresses of the second one's hosts lead along the trees in another order.
+    #[test]
+    fn another_managers_addresses_are_by_the_senders_leaf() {
+        let mut said = text();
+        for at in 0..4 {
+            let base = 32 * (at + 1);
+            let along: Vec<String> = (0..4).map(|tree| format!("{tree}={}", base + tree)).collect();
+            said = said.replace(&along.join(","), "");
+        }
+        for (leaf, to) in [(1, 96), (1, 128), (2, 32), (2, 64)] {
+            let along = |tree| to + (tree + leaf) % 4;
+            said += &format!("from 0x{leaf:016x} {to} 1={},3={}\n", along(1), along(3));
+        }
+        let trees: JobTrees = said.parse().unwrap();
+        assert_eq!(trees.to_string(), said);
+        let way = trees.way(Lid(64), Lid(130)).unwrap().unwrap();
+        // There along tree 3, as the receiver is the second of its leaf; back along tree 3 too.
+        assert_eq!((way.to, way.tree), (Lid(128), Some(TreeId(3))));
+        assert_eq!(way.from, Lid(65));
+        let why = (said + "from 0x1 96 1=32\n").parse::<JobTrees>().unwrap_err().to_string();
+        assert_eq!(why, "14: address 32 is no host's of job slurm/7");
     }
 
     #[test]

@@ -48,11 +48,6 @@ pub enum Unsuitable {
     /// Sets of trees are 128 bits.
     #[error("{0} trees, groups or cores of a group side by side, but at most 128 are possible")]
     Width(usize),
-    /// A slice is (leaf, tree) pairs with one address a tree, which only tables of our own have.
-    #[error(
-        "the tables are another manager's: an address has no tree of its own there, so there are no slices"
-    )]
-    Found,
     /// The fabric has no such leaf.
     #[error("host {host} is on leaf {leaf}, which is not there")]
     Leaf {

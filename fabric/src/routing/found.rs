@@ -5,6 +5,8 @@
 //! that pair. The same address may lead along another tree from another switch, so choices are kept by source
 //! switch.
 
+mod connected;
+
 use super::engine::Known;
 use super::{AddressPlan, Engine, Forest, Ranks, Routing};
 use crate::addresses::AddressError;

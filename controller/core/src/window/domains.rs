@@ -205,9 +205,10 @@ impl Domain {
                 }
             }
         }
-        // Slices are on tables of our own, where it does not matter who sends.
+        // On tables that were found every pair has every tree of a slice.
+        let own = slice.hosts().iter().filter(|_| !fabric.is_found());
         let set = |&host: &HostId| Some((host, fabric.addressed((host, host))?));
-        let sets: Vec<(HostId, SetId)> = slice.hosts().iter().filter_map(set).collect();
+        let sets: Vec<(HostId, SetId)> = own.filter_map(set).collect();
         let addressed = sets
             .into_iter()
             .map(|(host, set)| (host, shape.add_set(whole.trees_of(set))))

@@ -1,5 +1,6 @@
 //! A view made ready: hosts by GUID, links by lasting names, the packer's shape, and the way of a grant.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -192,6 +193,23 @@ impl Fabric {
         self.shape.as_ref()
     }
 
+    /// The links that slices can be made of. On tables that were found these are the trees along which leaves reach
+    /// all of each other's hosts: whatever the job's programs send, every pair has every tree of its slice.
+    pub(super) fn shape_of_slices(&self) -> Option<Cow<'_, Shape>> {
+        let shape = self.shape.as_ref()?;
+        let Some(choices) = self.view.choices() else { return Some(Cow::Borrowed(shape)) };
+        let (routing, mut shape) = (self.view.routing(), shape.clone());
+        let connected = choices.fully_connected(routing);
+        for (id, host) in routing.hosts.iter() {
+            for tree in (0..shape.trees() as u16).map(TreeId) {
+                if !connected.contains(&(host.switch, tree)) {
+                    shape.set_unusable(self.leaf_of_host[id.index()], tree);
+                }
+            }
+        }
+        Some(Cow::Owned(shape))
+    }
+
     pub(super) fn leaf(&self, host: HostId) -> Option<LeafId> {
         self.leaf_of_host.get(host.index()).copied()
     }
@@ -245,9 +263,18 @@ impl Fabric {
         Some(self.view.topology().port(self.host(host)?.port).guid)
     }
 
-    /// A host's address along a tree.
-    pub(super) fn address(&self, host: HostId, tree: TreeId) -> Option<Dlid> {
-        self.view.dlid(self.host(host)?.port, tree)
+    /// The address along a tree of the second host, for what the first one sends from another leaf.
+    pub(super) fn address(&self, ends: (HostId, HostId), tree: TreeId) -> Option<Dlid> {
+        let destination = self.host(ends.1)?.port;
+        if self.on_one_leaf(ends) {
+            // Any address of the host leads there.
+            let own = self.view.dlid(destination, tree);
+            return own.or_else(|| self.view.addresses().base(destination).map(Dlid));
+        }
+        match self.view.choices() {
+            None => self.view.dlid(destination, tree),
+            Some(choices) => choices.dlid(self.host(ends.0)?.switch, ends.1, tree),
+        }
     }
 
     /// The directed links to an address, and bit/s of the slowest of them, 0 where no rate is known.
@@ -263,18 +290,11 @@ impl Fabric {
 
     /// The way along a tree; within a leaf all trees have the same way, and it is called tree 0.
     pub(super) fn route(&self, ends: (HostId, HostId), tree: TreeId) -> Result<Route, Refusal> {
-        let destination = self.host(ends.1).ok_or(Refusal::UnknownDestination)?.port;
-        let (tree, dlid) = if self.on_one_leaf(ends) {
-            // Queue pairs along that tree are there already. Any address of the host leads there.
-            let own = self.view.dlid(destination, WITHIN_LEAF);
-            (WITHIN_LEAF, own.or_else(|| self.view.addresses().base(destination).map(Dlid)))
-        } else {
-            let from = self.host(ends.0).ok_or(Refusal::UnknownSource)?.switch;
-            let own = || self.view.dlid(destination, tree);
-            let found = self.view.choices().map(|choices| choices.dlid(from, ends.1, tree));
-            (tree, found.unwrap_or_else(own))
-        };
-        let dlid = dlid.ok_or(Refusal::NotAddressed)?;
+        self.host(ends.1).ok_or(Refusal::UnknownDestination)?;
+        self.host(ends.0).ok_or(Refusal::UnknownSource)?;
+        // Queue pairs along that tree are there already.
+        let tree = if self.on_one_leaf(ends) { WITHIN_LEAF } else { tree };
+        let dlid = self.address(ends, tree).ok_or(Refusal::NotAddressed)?;
         let hops = self.walk(ends, dlid.0).ok_or(Refusal::NoRoute)?;
         let links = self.links(ends.0, &hops).ok_or(Refusal::NoRoute)?;
         let rate = self.slowest(ends.0, &hops);

@@ -8,6 +8,7 @@ use snin_fabric::{Guid, Lid, TreeId};
 
 use super::Core;
 use super::domains::Domains;
+use super::slicing::SliceStatus;
 
 impl Core {
     /// The trees of an owner's slice, for the programs of one user, or of every user: the trees of each leaf, the
@@ -24,6 +25,7 @@ impl Core {
         let base: BTreeMap<Guid, Lid> = hosts.iter().map(|host| (host.port, host.lids.0)).collect();
         let trees = JobTrees::new(owner, user, &slice.pairs, hosts);
         let mut trees = trees.with_sl(self.fabric.view.granted_sl());
+        self.lead(&mut trees, &slice);
         let pinned = self.pinned().map(|grant| (grant.source, grant.destination, grant.tree));
         for (from, to, tree) in self.pins_inside(owner, pairs).into_iter().chain(pinned) {
             if let Some((&from, &to)) = base.get(&from).zip(base.get(&to)) {
@@ -32,6 +34,36 @@ impl Core {
             }
         }
         Some(trees)
+    }
+
+    /// On tables of another manager: the addresses of each host along the trees of the slice, leaf by leaf.
+    fn lead(&self, trees: &mut JobTrees, slice: &SliceStatus) {
+        if !self.fabric.is_found() {
+            return;
+        }
+        let pairs: BTreeSet<(Guid, TreeId)> = slice.pairs.iter().copied().collect();
+        let count = self.fabric.view.routing().forest.len() as u16;
+        let hosts = slice.hosts.iter().filter_map(|&port| self.fabric.host_of(port));
+        let hosts: Vec<HostId> = hosts.collect();
+        let mut senders: BTreeMap<Guid, HostId> = BTreeMap::new();
+        for &host in &hosts {
+            let switch = self.fabric.host(host).map(|host| host.switch);
+            let leaf = switch.map(|switch| self.fabric.view.topology().node(switch).guid);
+            senders.extend(leaf.map(|leaf| (leaf, host)));
+        }
+        for (&leaf, &sender) in &senders {
+            for &host in hosts.iter().filter(|&&host| !self.fabric.on_one_leaf((sender, host))) {
+                let own = (0..count).map(TreeId).filter(|&tree| pairs.contains(&(leaf, tree)));
+                let along: BTreeMap<TreeId, Lid> = own
+                    .filter_map(|tree| Some((tree, self.fabric.address((sender, host), tree)?.0)))
+                    .collect();
+                let to = self.fabric.host(host).map(|host| host.port);
+                if let Some(base) = to.and_then(|port| self.fabric.view.addresses().base(port)) {
+                    // Every host of the slice is one of the job's.
+                    let _ = trees.lead(leaf, base, along);
+                }
+            }
+        }
     }
 
     /// Trees for pairs of ports inside an owner's slice.

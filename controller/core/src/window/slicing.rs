@@ -149,15 +149,11 @@ impl Slicing {
     /// The same slices in another view: each keeps what is left of its links, and those that lost some get
     /// others where there are any.
     pub(super) fn take_view(&mut self, fabric: &Fabric) {
-        let Some(shape) = fabric.shape() else {
+        let Some(shape) = fabric.shape_of_slices() else {
             self.present = None;
             return;
         };
-        if fabric.is_found() {
-            self.present = Some(Err(Unsuitable::Found));
-            return;
-        }
-        let slices = match Slices::new(shape, fabric.leaves(), Limits::default()) {
+        let slices = match Slices::new(&shape, fabric.leaves(), Limits::default()) {
             Ok(slices) => slices,
             Err(unsuitable) => {
                 self.present = Some(Err(unsuitable));

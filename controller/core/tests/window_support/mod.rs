@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod checker;
 pub mod fabric;
+pub mod found;
 pub mod life;
 pub mod world;
 

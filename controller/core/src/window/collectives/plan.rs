@@ -122,7 +122,7 @@ pub(super) fn plan(
         for &other in hosts {
             let there = fabric.port(other).ok_or_else(none)?;
             let no_way = || CollectiveError::NoWay { from: port, to: there, tree };
-            let dlid = fabric.address(other, tree).ok_or_else(no_way)?;
+            let dlid = fabric.address((host, other), tree).ok_or_else(no_way)?;
             to.push(dlid);
             if other == host {
                 its_ways.push(Vec::new());

@@ -86,19 +86,25 @@ impl Process<'_> {
 
     /// What the address of a tree that all hosts share is more than the first one, the same for all.
     fn offset(&self) -> Result<u16, String> {
-        let offset =
-            |host: &JobHost, tree: TreeId| host.along.get(&tree).map(|lid| lid.0 - host.lids.0.0);
+        let offset = |from: &JobHost, to: &JobHost, tree: TreeId| {
+            let along = self.trees.along(from.leaf, to).get(&tree);
+            along.map(|lid| lid.0 - to.lids.0.0)
+        };
         let hosts = self.trees.hosts();
         let others = || hosts.iter().filter(|host| host.leaf != self.host.leaf);
+        // Within a leaf every address leads there.
+        let Some(first) = others().next() else { return Ok(0) };
         let fits = |&tree: &TreeId| {
-            let own = offset(self.host, tree)?;
+            let own = offset(first, self.host, tree)?;
             let has = |host: &JobHost| self.trees.trees(host.leaf).contains(&tree);
             // The trees of the slice: those along which this host may send to each of the others and they to it.
-            let all =
-                others().all(|host| offset(host, tree) == Some(own) && has(self.host) && has(host));
+            let all = others().all(|host| {
+                let both = [offset(self.host, host, tree), offset(host, self.host, tree)];
+                both == [Some(own); 2] && has(self.host) && has(host)
+            });
             all.then_some(own)
         };
-        let found = self.host.along.keys().find_map(fits);
+        let found = self.trees.along(first.leaf, self.host).keys().find_map(fits);
         found.ok_or_else(|| {
             format!(
                 "job {} has no tree that {} shares with all its peers at one offset: use the preload library",
