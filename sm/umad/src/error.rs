@@ -50,4 +50,17 @@ pub enum Error {
         /// The system's error.
         error: io::Error,
     },
+    /// A management class for which the kernel has no queue pair on this port.
+    #[error(
+        "{name}: the kernel has no queue pair for management class {class:#04x} on this port ({error}): \
+         docs/hardware.md, \"A port that the kernel does not let manage\""
+    )]
+    NoQueuePair {
+        /// Adapter and port.
+        name: String,
+        /// The class.
+        class: u8,
+        /// The system's error.
+        error: io::Error,
+    },
 }

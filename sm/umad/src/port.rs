@@ -140,7 +140,8 @@ impl Open {
     /// Opens a port for these classes.
     ///
     /// # Errors
-    /// When it is not there, for lack of rights, or when another program has a class.
+    /// When it is not there, for lack of rights, when another program has a class, or when the kernel has no
+    /// queue pair for one.
     pub fn new(description: Description, agents: &[Agent]) -> Result<Self, Error> {
         let Description { adapter, number, .. } = &description;
         let name = description.to_string();
@@ -149,11 +150,9 @@ impl Open {
         let register = |agent: &Agent| {
             let number = handle.register(agent.class, agent.version, agent.methods);
             let class = agent.class;
-            number.map(|number| (class, number)).map_err(|error| Error::Register {
-                name: name.clone(),
-                class,
-                error,
-            })
+            number
+                .map(|number| (class, number))
+                .map_err(|error| unregistered(name.clone(), class, error))
         };
         let agents = agents.iter().map(register).collect::<Result<_, _>>()?;
         Ok(Self { handle, description, agents })
@@ -214,6 +213,16 @@ fn refused(name: String, device: &'static str, error: io::Error) -> Error {
     }
 }
 
+/// A class that another program has is EINVAL. EPROTONOSUPPORT comes before the kernel looks at the class's
+/// version, methods or RMPP: no other way to register is taken on such a port (Linux, `ib_register_mad_agent`).
+/// It is an Ethernet port, or one that mlx5 takes for one of several planes, from Linux 6.11 on.
+fn unregistered(name: String, class: u8, error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::EPROTONOSUPPORT) => Error::NoQueuePair { name, class, error },
+        _ => Error::Register { name, class, error },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,5 +239,23 @@ mod tests {
              (udev: group rdma, mode 0660)"
         );
         assert!(why(libc::ENODEV).starts_with("mlx5_0/1: cannot open it: No such device"));
+    }
+
+    #[test]
+    fn a_class_that_is_taken_is_told_from_one_that_the_port_does_not_have() {
+        let why = |number| {
+            let error = io::Error::from_raw_os_error(number);
+            unregistered("mlx5_0/1".to_owned(), 0x81, error).to_string()
+        };
+        assert_eq!(
+            why(libc::EINVAL),
+            "mlx5_0/1: management class 0x81 is taken (Invalid argument (os error 22)): does another manager run \
+             here?"
+        );
+        assert_eq!(
+            why(libc::EPROTONOSUPPORT),
+            "mlx5_0/1: the kernel has no queue pair for management class 0x81 on this port (Protocol not \
+             supported (os error 93)): docs/hardware.md, \"A port that the kernel does not let manage\""
+        );
     }
 }
