@@ -168,6 +168,8 @@ fn sweeps(page: &mut Page, daemon: &Daemon, status: &Status) {
     page.counters("snin_sm_sweeps", "Sweeps", sweeps);
     let help = "Looks at the fabric of every kind";
     page.counter("snin_sm_surveys", help, metrics.surveys);
+    let help = "Reports of the manager that keeps the subnet";
+    page.counter("snin_sm_reports_heard", help, metrics.reports);
     page.histogram(
         "snin_sm_busy_seconds",
         "From when something happened until nothing was left to be done",

@@ -9,7 +9,7 @@ use snin_fabric::routing::{Engine, Lanes, Routing};
 use snin_mad::SmState;
 use snin_protocol::operator::Certificate;
 use snin_protocol::operator::manager::{
-    HostRequests, LinkLoads, ManagerPort, Smps, State, Status, Subnet,
+    HostRequests, KeptBy, LinkLoads, ManagerPort, Smps, State, Status, Subnet,
 };
 
 use crate::port::{Counters, LocalInfo};
@@ -156,6 +156,11 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
         slow: slow.iter().map(ToString::to_string).collect(),
         partitions_refused: told.partitions_refused.clone(),
         qos_policy_refused: told.qos_policy_refused.clone(),
+        kept_by: manager.kept_by().map(|(lid, reports_changes)| KeptBy {
+            lid: lid.0,
+            reports_changes,
+            reports: metrics.reports,
+        }),
         managers: told.managers.clone(),
         trouble: told.trouble.clone(),
         not_stored,

@@ -46,9 +46,12 @@ const AGENTS: [Agent; 4] = [
     Agent { class: Class::Performance.code(), version: 1, methods: ASKS },
 ];
 
-/// A port gives a method of a class to one program only. A reader takes none, so that the kept manager has them.
-const READS: [Agent; 1] =
-    [Agent { class: Class::DirectedSubnet.code(), version: 1, methods: ASKS }];
+/// A port gives a method of a class to one program only. A reader takes none that the kept manager needs: reports
+/// come to subscribers, and it is none.
+const READS: [Agent; 2] = [
+    Agent { class: Class::DirectedSubnet.code(), version: 1, methods: ASKS },
+    Agent { class: Class::Administration.code(), version: 2, methods: &[Method::Report.code()] },
+];
 
 impl Selector {
     fn takes(&self, port: &Description) -> bool {
@@ -172,8 +175,14 @@ impl UmadPort {
             .map_err(|error| PortError::broken(&info.name)(error.into()))?;
         #[cfg(feature = "verbs")]
         let (adapter, number) = (description.adapter.clone(), description.number);
-        let agents = if options.asks_only { &READS } else { &AGENTS[..] };
-        let open = Open::new(description, agents)?;
+        let open = match options.asks_only {
+            false => Open::new(description, &AGENTS)?,
+            // Where another program has them, changes are seen by looking.
+            true => Open::new(description.clone(), &READS).or_else(|why| {
+                tracing::warn!("no reports of the manager that stays: {why}");
+                Open::new(description, &READS[..1])
+            })?,
+        };
         #[cfg(feature = "verbs")]
         let changes = super::changes::Changes::of(&adapter, number);
         let shared = Arc::new(Shared {

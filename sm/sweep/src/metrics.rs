@@ -27,6 +27,8 @@ pub struct Metrics {
     pub dropped: BTreeMap<Dropped, u64>,
     /// Traps by the numbers that the specification knows; all others under `None`.
     pub traps: BTreeMap<Option<u16>, u64>,
+    /// Reports of a kept manager's subnet administration.
+    pub reports: u64,
     /// Looks at the fabric of every kind, those for what only requests to administration need among them.
     pub surveys: u64,
     /// Sweeps from scratch.

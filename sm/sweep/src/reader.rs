@@ -13,8 +13,13 @@
 //! that routes may have moved pauses everything: a view follows in which no pair of a switch and a tree is usable.
 //! What is granted next is granted on what two readings in a row said. Where only hosts came or went no route of
 //! the others moved, and nothing is paused.
+//!
+//! The manager's subnet administration is [asked](subscriber) to report what it hears. A report of a switch has its
+//! cables looked at before it is their turn: the manager hears of a change before it writes tables.
 
-use std::collections::VecDeque;
+mod subscriber;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use snin_fabric::addresses::AddressError;
@@ -30,7 +35,7 @@ use crate::keyring::Keyring;
 use crate::metrics::Metrics;
 use crate::multicast::Groups;
 use crate::planning::{Computed, Job, Read, Work};
-use crate::query::Query;
+use crate::query::{NodeId, Query};
 use crate::report::Report;
 use crate::smp;
 use crate::survey::Survey;
@@ -39,8 +44,9 @@ use crate::transactions::{Expired, Transactions, parse};
 use crate::view::{FabricView, uncovered};
 use snin_sm_database::config::Config;
 use snin_sm_database::error::{ConfigError, Dropped};
-use snin_sm_database::mad_address::{Destination, LocalPort};
+use snin_sm_database::mad_address::{Destination, LocalPort, Origin};
 use snin_sm_database::saved::Saved;
+use subscriber::{Heard, Subscriber};
 
 /// How soon after a reading that said something else the next one begins, at most.
 const SOON: Time = Time::millis(100);
@@ -74,6 +80,9 @@ pub struct Reader {
     /// What the view is of; while paused nothing of it may be granted.
     shown: Option<Arc<Read>>,
     paused: bool,
+    subscriber: Subscriber,
+    /// Addresses of switches whose cables were reported on, and are not looked at yet.
+    reported: BTreeSet<Lid>,
     view: Option<Arc<FabricView>>,
     outputs: VecDeque<Output>,
     metrics: Metrics,
@@ -103,6 +112,8 @@ impl Reader {
             jobs: 0,
             shown: None,
             paused: false,
+            subscriber: Subscriber::default(),
+            reported: BTreeSet::new(),
             view: None,
             outputs: VecDeque::new(),
             metrics: Metrics::default(),
@@ -115,6 +126,7 @@ impl Reader {
             // One that is under way may be past what has changed.
             Event::Start | Event::Resweep => self.begin(),
             Event::Mad { port, bytes, .. } => self.heard(port, bytes, now),
+            Event::General { from, bytes, .. } => self.told(from, bytes, now),
             Event::Computed(computed) => self.computed(*computed, now),
             // No host is answered, no port is judged, no manager is spoken to.
             _ => {}
@@ -133,7 +145,8 @@ impl Reader {
         let asks = self.survey.as_ref().is_some_and(|survey| room && survey.has_questions());
         let paced = asks.then_some(self.pace.next);
         let begin = self.next.into_iter().chain(self.next_look).filter(|_| self.is_quiet());
-        self.transactions.next_deadline().into_iter().chain(paced).chain(begin).min()
+        let others = paced.into_iter().chain(begin).chain(self.subscriber.next_deadline());
+        self.transactions.next_deadline().into_iter().chain(others).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
@@ -154,11 +167,12 @@ impl Reader {
                 }
             }
         }
+        self.outputs.extend(self.subscriber.expire(now));
         if self.is_quiet() && self.next.is_some_and(|due| due <= now) {
             self.begin();
         }
         if self.is_quiet() && self.next_look.is_some_and(|due| due <= now) {
-            self.begin_look(now);
+            self.begin_look(now, |_| true);
         }
         self.go_on(now);
     }
@@ -186,6 +200,11 @@ impl Reader {
         &self.metrics
     }
 
+    /// The address of the manager that stays, and whether it reports changes.
+    pub fn kept_by(&self) -> Option<(Lid, bool)> {
+        self.subscriber.state()
+    }
+
     /// SMPs in flight.
     pub fn in_flight(&self) -> usize {
         self.transactions.in_flight()
@@ -194,6 +213,7 @@ impl Reader {
     /// Everything is read, from the own port on.
     fn begin(&mut self) {
         (self.next, self.next_look, self.looks_since) = (None, None, None);
+        self.reported.clear();
         self.readings += 1;
         (self.metrics.surveys, self.metrics.full_sweeps) =
             (self.metrics.surveys + 1, self.metrics.full_sweeps + 1);
@@ -205,14 +225,35 @@ impl Reader {
         self.survey = Some(Box::new(survey));
     }
 
-    /// Only the cables between switches are looked at: where one went or came, routes move.
-    fn begin_look(&mut self, now: Time) {
+    /// What the manager's subnet administration says.
+    fn told(&mut self, from: Origin, bytes: &[u8], now: Time) {
+        let (heard, answer) = match self.subscriber.receive(from, bytes) {
+            Ok(told) => told,
+            Err(why) => return self.metrics.count_dropped(why),
+        };
+        if answer.is_some() {
+            self.metrics.reports += 1;
+        }
+        self.outputs.extend(answer);
+        match heard {
+            // As many as there are switches; what is reported of others is no cable of a route.
+            Heard::Switch(lid) if self.graph.holder(lid).is_some() => {
+                self.reported.insert(lid);
+            }
+            // No route of others moves: the next reading begins soon, and nothing is paused.
+            Heard::Host => self.next = self.next.map(|due| due.min(now + LOOK)),
+            Heard::Switch(_) | Heard::Nothing => {}
+        }
+    }
+
+    /// Only cables between some switches are looked at: where one went or came, routes move.
+    fn begin_look(&mut self, now: Time, of: impl Fn(NodeId) -> bool) {
         self.readings += 1;
         (self.metrics.surveys, self.metrics.light_sweeps) =
             (self.metrics.surveys + 1, self.metrics.light_sweeps + 1);
         let mut survey = Survey::local(self.readings);
         survey.reads_only = true;
-        survey.look_at_trunks(&self.graph);
+        survey.look_at_trunks(&self.graph, of);
         (self.next_look, self.looks_since) = (None, Some(now));
         self.survey = Some(Box::new(survey));
     }
@@ -246,6 +287,7 @@ impl Reader {
     /// Asks as far as there is room and the pace allows, and ends a reading that has no more to ask.
     fn go_on(&mut self, now: Time) {
         loop {
+            self.look_at_reported(now);
             self.ask(now);
             let Some(survey) = &mut self.survey else { return };
             if !survey.is_done() {
@@ -255,8 +297,11 @@ impl Reader {
                 let has_changed = survey.has_learnt();
                 self.survey = None;
                 self.next_look = Some(now + LOOK.max(now - since));
-                if !has_changed {
+                if !has_changed && self.reported.is_empty() {
                     return;
+                }
+                if !has_changed {
+                    continue;
                 }
                 self.pause();
                 self.begin();
@@ -267,6 +312,17 @@ impl Reader {
                 return self.read(now);
             }
         }
+    }
+
+    /// Switches that were reported on are looked at as soon as nothing else is read.
+    fn look_at_reported(&mut self, now: Time) {
+        if self.reported.is_empty() || !self.is_quiet() || self.shown.is_none() || self.paused {
+            return;
+        }
+        let holder = |lid: Lid| self.graph.holder(lid).map(|(node, _)| node);
+        let nodes: BTreeSet<NodeId> =
+            std::mem::take(&mut self.reported).into_iter().filter_map(holder).collect();
+        self.begin_look(now, |node| nodes.contains(&node));
     }
 
     fn ask(&mut self, now: Time) {
@@ -327,12 +383,23 @@ impl Reader {
             return self.soon(now);
         }
         (self.next_look, self.others) = (Some(now + LOOK), 0);
+        self.subscribe(now);
         if is_shown {
             return self.publish(None);
         }
         self.jobs += 1;
         self.computing = Some((self.jobs, read.clone()));
         self.outputs.push_back(Output::Compute(Box::new(Job::of(self.jobs, Work::Read(read)))));
+    }
+
+    /// The kept manager is asked for reports, again and again: it may have begun anew.
+    fn subscribe(&mut self, now: Time) {
+        let end = self.graph.own_end();
+        let info = self.graph.port(end).and_then(|port| port.info.as_ref());
+        if let Some((port, info)) = self.graph.homes.at(end).zip(info) {
+            let manager = (info.master_sm_lid, info.master_sm_sl);
+            self.outputs.extend(self.subscriber.subscribe(port, manager, now));
+        }
     }
 
     fn soon(&mut self, now: Time) {

@@ -41,6 +41,9 @@ pub struct Status {
     /// Why the file of levels of service was not taken.
     #[serde(default)]
     pub qos_policy_refused: Option<String>,
+    /// The manager that keeps the subnet, where this one only reads it.
+    #[serde(default)]
+    pub kept_by: Option<KeptBy>,
     /// Other managers, by `node/port`, and what they are.
     pub managers: BTreeMap<String, String>,
     /// Why there is no subnet, where the core said why.
@@ -57,6 +60,18 @@ pub struct Status {
     pub smps: Smps,
     /// What hosts asked.
     pub requests: HostRequests,
+}
+
+/// A manager beside which this one only reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct KeptBy {
+    /// Its address.
+    pub lid: u16,
+    /// Whether its subnet administration took the subscription to reports of changes. If not, changes are seen by
+    /// looking.
+    pub reports_changes: bool,
+    /// Reports that came.
+    pub reports: u64,
 }
 
 /// What a subnet manager is (IBA 14.4.1).

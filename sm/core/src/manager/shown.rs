@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use snin_fabric::Lid;
 use snin_fabric::routing::Engine;
 use snin_mad::SmState;
 use snin_protocol::Time;
@@ -26,6 +27,11 @@ impl Manager {
     /// Whether another manager keeps the subnet, and this one only reads it.
     pub const fn is_read_only(&self) -> bool {
         self.reader.is_some()
+    }
+
+    /// The address of the manager that keeps the subnet, and whether it reports changes, where this one only reads.
+    pub fn kept_by(&self) -> Option<(Lid, bool)> {
+        self.reader.as_ref()?.kept_by()
     }
 
     /// What administration counted.

@@ -5,7 +5,7 @@ use snin_mad::PortInfo;
 
 use super::Survey;
 use crate::graph::Graph;
-use crate::query::{PortId, Query};
+use crate::query::{NodeId, PortId, Query};
 
 /// Ports that one light sweep looks at, at least.
 const FEWEST_PORTS: usize = 16;
@@ -13,11 +13,13 @@ const FEWEST_PORTS: usize = 16;
 const SWEEPS: usize = 32;
 
 impl Survey {
-    /// Looks at one end of every cable between switches.
-    pub(crate) fn look_at_trunks(&mut self, graph: &Graph) {
+    /// Looks at one end of every cable between two switches of which one is among these.
+    pub(crate) fn look_at_trunks(&mut self, graph: &Graph, of: impl Fn(NodeId) -> bool) {
         for (id, node) in graph.managed().filter(|(_, node)| node.is_switch()) {
-            let is_first =
-                |num, other: PortId| (id, num) <= other && graph.node(other.0).is_switch();
+            let is_first = |num, other: PortId| {
+                let is_meant = of(id) || of(other.0);
+                is_meant && (id, num) <= other && graph.node(other.0).is_switch()
+            };
             let ends = node.external().filter_map(|(num, port)| Some((num, port.link?.to)));
             let ends = ends.filter(|&(num, other)| is_first(num, other));
             self.queue.extend(ends.map(|(num, _)| Query::ReadPort(id, num)));

@@ -16,6 +16,7 @@ use snin_daemon::watch::Watch;
 use snin_emulator::{ClientId, Emulator};
 use snin_fabric::{Lid, PortIndex};
 use snin_mad::rmpp::{COUNTED, Rmpp, RmppFlags, RmppType, handed_on};
+use snin_mad::sa::{InformInfo, Record as _};
 use snin_mad::{Class, Header, Mad, Method, TransactionId};
 use snin_protocol::Time;
 use snin_protocol::software_port::management::{MAD, MadFrame, TIMED_OUT};
@@ -71,7 +72,7 @@ pub(crate) struct Attached {
     pub(crate) manager: bool,
     /// MADs that it sent.
     pub(crate) sent: u64,
-    /// Of those, the ones that write.
+    /// Of those, the SMPs that write.
     pub(crate) sets: u64,
 }
 
@@ -189,7 +190,11 @@ impl Mads {
         let method = header.method();
         if let Some(slot) = self.slots.get_mut(&slot) {
             slot.sent += 1;
-            slot.sets += u64::from(method == Method::Set);
+            let is_smp = matches!(header.class(), Class::Subnet | Class::DirectedSubnet);
+            slot.sets += u64::from(is_smp && method == Method::Set);
+            // As a port gives reports to the program that registered for them.
+            slot.reports |=
+                header.attribute() == InformInfo::ID && method == Method::Set && !is_smp;
         }
         if !method.is_response() {
             let id = header.transaction_id().0;
@@ -279,9 +284,11 @@ impl Mads {
             self.settle((number, id));
             Some(number)
         } else {
+            let is_report = header.method() == Method::Report;
+            let takes = |slot: &Slot| if is_report { slot.reports } else { slot.manager };
             let sitting = self.ports.get(&port);
             let slots = sitting.into_iter().flat_map(|sitting| &sitting.slots);
-            slots.copied().find(|number| self.slots.get(number).is_some_and(|slot| slot.manager))
+            slots.copied().find(|number| self.slots.get(number).is_some_and(takes))
         };
         let slot = number.and_then(|number| self.slots.get_mut(&number));
         let Some(slot) = slot.filter(|slot| slot.port == port) else {

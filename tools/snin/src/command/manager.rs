@@ -9,8 +9,8 @@ use serde_json::Value;
 use snin_daemon::control::Connection;
 use snin_fabric::Guid;
 use snin_protocol::operator::manager::{
-    Activity, GetDatabase, GetDump, GetEvents, GetStatus, GetTables, ManagerPort, ReportHealth,
-    RotateKeys, Smps, Status, Subnet, Sweep, Tables,
+    Activity, GetDatabase, GetDump, GetEvents, GetStatus, GetTables, KeptBy, ManagerPort,
+    ReportHealth, RotateKeys, Smps, Status, Subnet, Sweep, Tables,
 };
 use snin_protocol::operator::{Document, Event, Events, Operation};
 
@@ -50,6 +50,14 @@ fn describe<W: Write>(status: &Status, out: &mut Output<W>) -> Result<(), Failur
             "{relevelled} pairs of switches have another service level since the last change: programs on their \
              hosts have to ask for their paths again"
         ))?;
+    }
+    if let Some(KeptBy { lid, reports_changes, reports }) = status.kept_by {
+        let said = if reports_changes {
+            format!("it reports changes, {reports} so far")
+        } else {
+            "it reports no changes: they are seen by looking".to_owned()
+        };
+        out.line(format_args!("the manager at LID {lid} keeps the subnet; {said}"))?;
     }
     for (at, state) in &status.managers {
         out.line(format_args!("another subnet manager at {at}: {state}"))?;

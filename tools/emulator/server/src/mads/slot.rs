@@ -23,6 +23,8 @@ pub(super) struct Slot {
     pub(super) id: u32,
     pub(super) port: PortIndex,
     pub(super) manager: bool,
+    /// It asked to be told of changes.
+    pub(super) reports: bool,
     /// Requests that may be answered yet.
     pub(super) waits: usize,
     /// MADs that it sent, and those of them that write.
@@ -42,7 +44,19 @@ impl Slot {
         manager: bool,
     ) -> Self {
         let owed = [VecDeque::new(), VecDeque::new()];
-        Self { socket, peer, id, port, manager, waits: 0, sent: 0, sets: 0, owed, gone: false }
+        Self {
+            socket,
+            peer,
+            id,
+            port,
+            manager,
+            reports: false,
+            waits: 0,
+            sent: 0,
+            sets: 0,
+            owed,
+            gone: false,
+        }
     }
 
     pub(super) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
