@@ -49,7 +49,7 @@ impl Daemon {
                 self.up(version, missing);
             }
             SweepReport::NoRouting(error) => self.trouble(error.to_string()),
-            SweepReport::Contradiction(what) => self.trouble(what),
+            SweepReport::Contradiction(what) | SweepReport::Unread(what) => self.trouble(what),
             SweepReport::Overwritten { at } => {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");
                 self.outlets.notify("OVERWRITTEN", json!({ "at": at }));

@@ -3,6 +3,7 @@
 pub(crate) mod homes;
 mod keys;
 mod recall;
+mod unread;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -30,12 +30,12 @@ use snin_protocol::Time;
 use crate::discovered::Discovered;
 use crate::events::{Event, Output};
 use crate::failures::Failures;
-use crate::graph::{Graph, KeyTables};
+use crate::graph::{Graph, KeyTables, Port};
 use crate::keyring::Keyring;
 use crate::metrics::Metrics;
 use crate::multicast::Groups;
 use crate::planning::{Computed, Job, Read, Work};
-use crate::query::{NodeId, Query};
+use crate::query::{NodeId, PortId, Query};
 use crate::report::Report;
 use crate::smp;
 use crate::survey::Survey;
@@ -54,8 +54,22 @@ const SOON: Time = Time::millis(100);
 const LOOK: Time = Time::millis(100);
 /// After so many readings hosts that came or went between two of them are waited for no longer.
 const PATIENCE: u32 = 4;
+/// What is said where the port of this machine does not answer.
+const MUTE: &str =
+    "this machine's port answers no Get: where ports hide behind an M_Key, set m_key to it";
 /// What may be sent at once of what was not sent before.
 const BURST: Time = Time::millis(10);
+
+/// A look that is under way.
+#[derive(Debug)]
+struct Look {
+    since: Time,
+    /// The cables between switches before it.
+    trunks: Vec<Trunk>,
+}
+
+/// A port with a cable to another switch, and its state.
+type Trunk = (PortId, Option<PortState>);
 
 /// See the module's documentation.
 pub struct Reader {
@@ -68,9 +82,9 @@ pub struct Reader {
     pace: Pace,
     /// When the next reading begins.
     next: Option<Time>,
-    /// When the next look begins, and when the one that is under way began.
+    /// When the next look begins, and the one that is under way.
     next_look: Option<Time>,
-    looks_since: Option<Time>,
+    look: Option<Look>,
     /// What was read last, and the job that makes a view of it.
     last: Option<Arc<Read>>,
     /// Readings since two were alike.
@@ -105,7 +119,7 @@ impl Reader {
             readings: 0,
             next: None,
             next_look: None,
-            looks_since: None,
+            look: None,
             last: None,
             others: 0,
             computing: None,
@@ -172,7 +186,7 @@ impl Reader {
             self.begin();
         }
         if self.is_quiet() && self.next_look.is_some_and(|due| due <= now) {
-            self.begin_look(now, |_| true);
+            self.begin_look(now, None);
         }
         self.go_on(now);
     }
@@ -185,9 +199,7 @@ impl Reader {
     /// Whether what is published is what the last two readings said; looks go on.
     pub fn is_idle(&self) -> bool {
         let is_shown = self.shown.is_some() && !self.paused;
-        is_shown
-            && self.computing.is_none()
-            && (self.survey.is_none() || self.looks_since.is_some())
+        is_shown && self.computing.is_none() && (self.survey.is_none() || self.look.is_some())
     }
 
     /// The last view published.
@@ -212,7 +224,7 @@ impl Reader {
 
     /// Everything is read, from the own port on.
     fn begin(&mut self) {
-        (self.next, self.next_look, self.looks_since) = (None, None, None);
+        (self.next, self.next_look, self.look) = (None, None, None);
         self.reported.clear();
         self.readings += 1;
         (self.metrics.surveys, self.metrics.full_sweeps) =
@@ -246,16 +258,33 @@ impl Reader {
         }
     }
 
-    /// Only cables between some switches are looked at: where one went or came, routes move.
-    fn begin_look(&mut self, now: Time, of: impl Fn(NodeId) -> bool) {
+    /// Only cables between switches are looked at: where one went or came, routes move. Of switches that were reported
+    /// on ports without a cable are looked at too.
+    fn begin_look(&mut self, now: Time, reported: Option<&BTreeSet<NodeId>>) {
         self.readings += 1;
         (self.metrics.surveys, self.metrics.light_sweeps) =
             (self.metrics.surveys + 1, self.metrics.light_sweeps + 1);
         let mut survey = Survey::local(self.readings);
         survey.reads_only = true;
-        survey.look_at_trunks(&self.graph, of);
-        (self.next_look, self.looks_since) = (None, Some(now));
+        match reported {
+            None => survey.look_at_trunks(&self.graph),
+            Some(switches) => {
+                switches.iter().for_each(|&switch| survey.look_at_switch(&self.graph, switch));
+            }
+        }
+        self.next_look = None;
+        self.look = Some(Look { since: now, trunks: self.trunks() });
         self.survey = Some(Box::new(survey));
+    }
+
+    fn trunks(&self) -> Vec<Trunk> {
+        let switches = || self.graph.managed().filter(|(_, node)| node.is_switch());
+        let ends = switches().flat_map(|(id, node)| node.external().map(move |it| (id, it)));
+        let trunk = |(id, (num, port)): (NodeId, (PortNum, &Port))| {
+            let is_trunk = self.graph.node(port.link?.to.0).is_switch();
+            is_trunk.then(|| ((id, num), port.info.as_ref().map(|info| info.state)))
+        };
+        ends.filter_map(trunk).collect()
     }
 
     fn heard(&mut self, port: LocalPort, bytes: &[u8], now: Time) {
@@ -293,18 +322,19 @@ impl Reader {
             if !survey.is_done() {
                 return;
             }
-            if let Some(since) = self.looks_since.take() {
+            if let Some(Look { since, trunks }) = self.look.take() {
                 let has_changed = survey.has_learnt();
                 self.survey = None;
                 self.next_look = Some(now + LOOK.max(now - since));
-                if !has_changed && self.reported.is_empty() {
+                if trunks != self.trunks() {
+                    self.pause();
+                    self.begin();
+                } else if has_changed {
+                    // A host came or went: no route of the others moves.
+                    self.begin();
+                } else if self.reported.is_empty() {
                     return;
                 }
-                if !has_changed {
-                    continue;
-                }
-                self.pause();
-                self.begin();
                 continue;
             }
             if survey.conclude(&mut self.graph, false, &Groups::new()) {
@@ -322,7 +352,7 @@ impl Reader {
         let holder = |lid: Lid| self.graph.holder(lid).map(|(node, _)| node);
         let nodes: BTreeSet<NodeId> =
             std::mem::take(&mut self.reported).into_iter().filter_map(holder).collect();
-        self.begin_look(now, |node| nodes.contains(&node));
+        self.begin_look(now, Some(&nodes));
     }
 
     fn ask(&mut self, now: Time) {
@@ -357,14 +387,14 @@ impl Reader {
         let interval = self.config.sweep_interval();
         self.next = interval.map(|interval| now + interval);
         if self.graph.ids().len() == 0 {
-            return;
+            return self.outputs.push_back(Output::Report(Report::Unread(MUTE.to_owned())));
         }
         let read = match self.held() {
             Ok(read) => read,
             // Perhaps addresses are being given out just now.
             Err(why) => {
                 self.soon(now);
-                return self.outputs.push_back(Output::Report(Report::Contradiction(why)));
+                return self.outputs.push_back(Output::Report(Report::Unread(why)));
             }
         };
         let read = Arc::new(read);
@@ -488,7 +518,8 @@ impl Reader {
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
         let unusable = uncovered(&target);
         self.show(FabricView::new(version, target, unusable, manager));
-        self.outputs.push_back(Output::Report(Report::Ready { version, missing: Vec::new() }));
+        let missing = self.graph.unread(false).into_iter().collect();
+        self.outputs.push_back(Output::Report(Report::Ready { version, missing }));
     }
 
     fn show(&mut self, view: FabricView) {

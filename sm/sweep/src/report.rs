@@ -17,6 +17,8 @@ pub enum Report {
     },
     /// There are no tables for this fabric; nothing was written.
     NoRouting(RoutingError),
+    /// Beside a manager that stays: the fabric cannot be read, or contradicts itself; nothing more is granted on it.
+    Unread(String),
     /// What was discovered contradicts itself; nothing was written.
     Contradiction(String),
     /// Another manager wrote over addresses or tables; all are read again, and put right.
@@ -62,6 +64,7 @@ impl fmt::Display for Report {
                 write!(f, "the fabric is up, view {version}; {} things missing", missing.len())
             }
             Self::NoRouting(error) => write!(f, "no tables were written: {error}"),
+            Self::Unread(what) => write!(f, "the fabric cannot be read: {what}"),
             Self::Contradiction(what) => write!(f, "no tables were written: {what}"),
             Self::Overwritten { at } => write!(f, "somebody else wrote to {at}: all is read again"),
             Self::TookOver { ports } => write!(f, "{ports} ports know that this manager is master"),

@@ -4,7 +4,7 @@ use snin_fabric::PortNum;
 use snin_mad::PortInfo;
 
 use super::Survey;
-use crate::graph::Graph;
+use crate::graph::{Graph, Port};
 use crate::query::{NodeId, PortId, Query};
 
 /// Ports that one light sweep looks at, at least.
@@ -13,17 +13,23 @@ const FEWEST_PORTS: usize = 16;
 const SWEEPS: usize = 32;
 
 impl Survey {
-    /// Looks at one end of every cable between two switches of which one is among these.
-    pub(crate) fn look_at_trunks(&mut self, graph: &Graph, of: impl Fn(NodeId) -> bool) {
+    /// Looks at one end of every cable between switches.
+    pub(crate) fn look_at_trunks(&mut self, graph: &Graph) {
         for (id, node) in graph.managed().filter(|(_, node)| node.is_switch()) {
-            let is_first = |num, other: PortId| {
-                let is_meant = of(id) || of(other.0);
-                is_meant && (id, num) <= other && graph.node(other.0).is_switch()
-            };
+            let is_first =
+                |num, other: PortId| (id, num) <= other && graph.node(other.0).is_switch();
             let ends = node.external().filter_map(|(num, port)| Some((num, port.link?.to)));
             let ends = ends.filter(|&(num, other)| is_first(num, other));
             self.queue.extend(ends.map(|(num, _)| Query::ReadPort(id, num)));
         }
+    }
+
+    /// Looks at the ports of a switch that lead to other switches, or nowhere.
+    pub(crate) fn look_at_switch(&mut self, graph: &Graph, id: NodeId) {
+        let leads_to_host =
+            |port: &Port| port.link.is_some_and(|it| !graph.node(it.to.0).is_switch());
+        let ends = graph.node(id).external().filter(|(_, port)| !leads_to_host(port));
+        self.queue.extend(ends.map(|(num, _)| Query::ReadPort(id, num)));
     }
 
     /// One block of every table, and some of the ports that have addresses, each time the next.

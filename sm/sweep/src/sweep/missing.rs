@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use snin_fabric::PortNum;
-
 use super::Sweep;
-use crate::graph::{Lock, Port, Trouble};
 use crate::partitioning;
 use crate::query::PortId;
 use crate::report::Missing;
@@ -33,41 +30,7 @@ impl Sweep {
         let names = homes().filter(cut).map(|(_, end)| self.graph.port_name(end));
         missing.extend(names.map(Missing::NoCable));
         missing.extend(self.rivals.iter().cloned());
-        for id in self.graph.ids() {
-            let node = self.graph.node(id);
-            if node.path.is_none() {
-                if node.lost && !alone {
-                    missing.insert(Missing::Lost { guid: node.guid(), name: node.label() });
-                }
-                continue;
-            }
-            let locked = |(_, port): &(u8, &Port)| port.locked == Some(Lock::Key);
-            for (num, _) in (0u8..).zip(&node.ports).filter(locked) {
-                let name = self.graph.end_name((id, PortNum(num)));
-                missing.insert(Missing::Locked { guid: node.guid(), name });
-            }
-            if node.masks.is_absent() {
-                let (name, what) = (node.label(), "MulticastForwardingTable");
-                missing.insert(Missing::Refused { name, what });
-            }
-            if node.name.is_none() {
-                missing.insert(Missing::Nameless(node.guid()));
-            }
-            for (num, port) in node.external() {
-                let at = || self.graph.port_name((id, num));
-                if let Some(Trouble::Clash(guid)) = port.trouble {
-                    missing.insert(Missing::DuplicateGuid { guid, at: at() });
-                } else if self.graph.is_too_far((id, num)) {
-                    missing.insert(Missing::TooFar { guid: node.guid(), at: at() });
-                } else if port.is_up() && port.trouble == Some(Trouble::Mute) {
-                    // A node that is missed by name is not missed once more by every port that led there.
-                    let named = port.formerly.map(|id| self.graph.node(id));
-                    if !named.is_some_and(|node| node.lost && node.path.is_none()) {
-                        missing.insert(Missing::Mute(at()));
-                    }
-                }
-            }
-        }
+        missing.extend(self.graph.unread(alone));
         if let Some(target) = &self.target {
             self.unserved(target, &mut missing);
         }
