@@ -36,7 +36,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo check check-features test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench bench-against \
-	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-jobs bench-merge bench-packing \
+	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-found bench-jobs bench-merge bench-packing \
 	bench-reconfiguration bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
 	soak-controller soak-ibsim soak-packing soak-properties soak-rmpp soak-up
@@ -139,7 +139,7 @@ toolchain:
 		echo 'no Rust toolchain: curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh (1.95 or later)' >&2; exit 1; }
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover bench-election bench-merge \
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover bench-election bench-found bench-merge \
 	bench-packing bench-jobs bench-window bench-verbs
 
 # Today's programs beside an earlier commit's, in turns: make bench-against REV=HEAD~20 [ROUNDS=3]
@@ -153,6 +153,10 @@ bench-tables: deps-build
 
 bench-bring-up: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin bring_up
+
+# What connections are granted on OpenSM's tables, engine by engine and LMC by LMC: an hour.
+bench-found: deps-build deps-judges
+	$(CARGO) run --release --quiet -p snin-benches --bin found
 
 bench-emulator: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_mgmt

@@ -10,6 +10,7 @@ pub mod election;
 pub mod emulator_data;
 pub mod emulator_mgmt;
 pub mod failover;
+pub mod found;
 pub mod jobs;
 pub mod packing;
 pub mod reconfiguration;
