@@ -7,8 +7,9 @@
 //!
 //! It decides and writes nothing: the sweep asks for a judgement after every discovery, before it computes
 //! tables. Ports that are withheld get no address and do not become ACTIVE; link orders are written by the
-//! sweep, whose next discovery says whether they took. Without [`Consent`] nothing is judged: the sweep gives
-//! addresses and routes to all that is there, and takes what is dead out of both.
+//! sweep, whose next discovery says whether they took. Without
+//! [consent](snin_sm_database::judgement::Consent) nothing is judged: the sweep gives addresses and routes to all
+//! that is there, and takes what is dead out of both.
 
 mod compare;
 mod configuration;

@@ -27,7 +27,9 @@ mod link_tests;
 mod missing;
 mod orders;
 mod progress;
+mod publishing;
 mod recalled;
+mod registrations;
 mod relevelled;
 mod retries;
 mod slow;
@@ -39,50 +41,48 @@ mod uncabled;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use snin_fabric::{Guid, Lid};
+use snin_fabric::Guid;
 use snin_mad::header::Directed;
 use snin_mad::{Mad, Method, PKey};
 use snin_protocol::Time;
 
 use self::applying::Applying;
 use self::commit::Committed;
+use self::compute::Computations;
 use self::gauges::Gauges;
-use self::judged::Orders;
+use self::groups::Serving;
+use self::interrupting::Ways;
+use self::judged::{Orders, Trials};
 use self::lane_writes::LaneWrites;
 use self::link_tests::LinkTests;
 use self::orders::Leave;
+use self::publishing::Publishing;
 use self::recalled::{Recalled, Telling};
+use self::registrations::Registrations;
 use self::relevelled::Relevelled;
-use self::surveying::Pending;
+use self::surveying::{Lights, Pending};
+use self::trap::AnsweredTraps;
 use self::uncabled::Cables;
 use super::survey::Survey;
 use super::transactions::{Expired, Transactions, parse};
-use super::view::FabricView;
 use crate::events::{Event, Output};
 use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::keyring::Keyring;
 use crate::lane_tables;
 use crate::metrics::Metrics;
-use crate::multicast::{Groups, McPlan};
 use crate::partitioning::key_tables;
-use crate::planning::Found;
-use crate::query::{NodeId, PortId, Query};
-use crate::report::Missing;
+use crate::query::{NodeId, Query};
 use crate::silence::Silence;
 use crate::target::Target;
 use snin_sm_database::config::Config;
 use snin_sm_database::error::ConfigError;
-use snin_sm_database::judgement::Ask;
 use snin_sm_database::mad_address::{Destination, LocalPort};
 use snin_sm_database::partition_plan::PartitionPlan;
-use snin_sm_database::records::Place;
 use snin_sm_database::saved::Saved;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
 const MOST_FAILURES: u32 = 2;
-/// The most ports that are gone of which it is remembered that their hosts have to register again.
-const MOST_LAPSED: usize = 65_536;
 
 /// The subnet manager's core for discovery, addresses, tables and port states.
 ///
@@ -99,71 +99,36 @@ pub struct Sweep {
     stage: Stage,
     pending: Pending,
     surveys: u32,
-    jobs: u64,
-    /// A computation under way whose unusable pairs are told at once.
-    early: Option<u64>,
-    /// The last computation of tables: what was known, and what came of it. The same is not computed again.
-    last: Option<(Arc<Found>, Arc<Target>)>,
+    lights: Lights,
+    computations: Computations,
     /// How the fabric was last meant to be.
     target: Option<Arc<Target>>,
-    /// The multicast groups, and how they were last meant to be served.
-    groups: Arc<Groups>,
-    plan: Option<Arc<McPlan>>,
-    /// The groups that were last said to be served.
-    served: Arc<Groups>,
-    view: Option<Arc<FabricView>>,
-    /// Another manager was the master since: controllers are told the view again.
-    owes_view: bool,
+    serving: Serving,
+    publishing: Publishing,
     /// What is known is another manager's word; no port was told yet.
     recalled: Option<Recalled>,
-    /// Switches whose tables are written from now on: until that is done it is not known what they come to.
-    rewritten: BTreeSet<Guid>,
-    /// The last view of which the controller said that it is clear.
-    cleared: u64,
-    /// The view that controllers are to clear, and since when it is waited for that.
-    clearing: Option<(u64, Time)>,
-    next_light: Option<Time>,
     failures: Failures,
     silence: Silence,
     /// Questions to nodes that are silent just now, as long as the reason is not known.
     unsent: BTreeMap<NodeId, BTreeSet<Query>>,
-    /// Light sweeps since everything was last looked at anew, and how many there shall be.
-    back_off: (u32, u32),
+    /// Switches with ports that were written since they were last asked whether something changed: a reset
+    /// meanwhile may have gone unnoticed.
+    unverified: BTreeSet<NodeId>,
     /// All but groups is as it is to be.
     regrouping: bool,
     /// The survey reads tables of lanes, and nothing else.
     only_lanes: bool,
     lane_writes: LaneWrites,
-    /// The administrator's own tables.
-    own_tables: Arc<String>,
-    /// The last answer to each port's traps since the fabric was settled, and the ports that it left by.
-    answered_traps: BTreeMap<(LocalPort, Lid), (Box<Mad>, Vec<PortId>)>,
-    /// How often in a row traps have interrupted something.
-    gave_way: u32,
-    /// Switches with ports that were written since they were last asked whether something changed: a reset
-    /// meanwhile may have gone unnoticed.
-    unverified: BTreeSet<NodeId>,
+    answered_traps: AnsweredTraps,
+    ways: Ways,
     leave: Leave,
-    /// Other masters, as mastership found them.
-    rivals: Vec<Missing>,
-    /// Ports whose hosts have to register again what they told their manager, since that is forgotten. Who is told
-    /// is taken out.
-    lapsed: BTreeSet<Guid>,
-    /// Nothing is known of what any host registered.
-    forgot: bool,
+    registrations: Registrations,
     relevelled: Relevelled,
-    /// A stage has ended: there may be something new for the database.
-    stage_ended: bool,
     committed: Committed,
-    /// Configuration judges what was discovered before anything is computed.
-    judged: bool,
-    /// What came of questions that configuration had asked.
-    asked: VecDeque<(Place, Ask, bool)>,
+    trials: Trials,
     gauges: Gauges,
     cables: Cables,
     link_tests: LinkTests,
-    /// Links of silent neighbours that were reset since a subnet was joined: each once. All go when it is written.
-    cut_off: BTreeSet<Place>,
 }
 
 enum Stage {
@@ -190,7 +155,7 @@ impl Sweep {
         let (lineage, manager) = (&saved.lineage, Guid(0));
         let plan = PartitionPlan { config: &config, lineage, manager };
         let graph = Graph::guarded_by(keyring, key_tables(plan), config.ports);
-        let own_tables = Arc::new(config.lfts.clone());
+        let computations = Computations::new(config.lfts.clone());
         let had_granted_lanes = lane_tables::are_possible(&config) && !saved.trees.is_empty();
         Ok(Self {
             transactions: Transactions::new(&config),
@@ -202,44 +167,29 @@ impl Sweep {
             stage: Stage::Idle,
             pending: Pending::default(),
             surveys: 0,
-            jobs: 0,
-            early: None,
-            last: None,
+            lights: Lights::default(),
+            computations,
             target: None,
-            groups: Arc::default(),
-            plan: None,
-            served: Arc::default(),
-            view: None,
-            owes_view: false,
+            serving: Serving::default(),
+            publishing: Publishing::default(),
             recalled: None,
-            rewritten: BTreeSet::new(),
-            cleared: 0,
-            clearing: None,
-            next_light: None,
             failures: Failures::default(),
             silence: Silence::default(),
             unsent: BTreeMap::new(),
-            back_off: (0, 0),
+            unverified: BTreeSet::new(),
             regrouping: false,
             only_lanes: false,
-            own_tables,
             lane_writes: LaneWrites::new(had_granted_lanes),
-            answered_traps: BTreeMap::new(),
-            gave_way: 0,
-            unverified: BTreeSet::new(),
+            answered_traps: AnsweredTraps::default(),
+            ways: Ways::default(),
             leave: Leave::default(),
-            rivals: Vec::new(),
-            lapsed: BTreeSet::new(),
-            forgot: false,
+            registrations: Registrations::default(),
             relevelled: Relevelled::default(),
-            stage_ended: false,
             committed: Committed::default(),
-            judged: false,
-            asked: VecDeque::new(),
+            trials: Trials::default(),
             gauges: Gauges::default(),
             cables: Cables::default(),
             link_tests: LinkTests::default(),
-            cut_off: BTreeSet::new(),
         })
     }
 
@@ -285,9 +235,9 @@ impl Sweep {
             Event::General { from, bytes, .. } => self.counters_answered(from.lid, bytes),
             Event::Health(node) => self.look_for(node),
             Event::LinkTested { number, arrived } => self.link_tests.answered(number, arrived),
-            Event::Clear { version } => self.cleared = self.cleared.max(version),
+            Event::Clear { version } => self.publishing.clear(version),
             Event::RotateKeys => self.rotate_keys(),
-            Event::Groups(groups) => self.groups = groups,
+            Event::Groups(groups) => self.serving.groups = groups,
             Event::Computed(computed) => self.computed(*computed, now),
         }
         self.advance(now);
@@ -309,7 +259,7 @@ impl Sweep {
 
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
-        let sweep = self.next_light.into_iter().chain(self.failures.next_retry());
+        let sweep = self.lights.next_deadline().into_iter().chain(self.failures.next_retry());
         let sweep = sweep.chain(self.lane_writes.next_deadline()).min();
         // What may not be begun is not due.
         let given = self.leave.is_given();
@@ -371,9 +321,9 @@ impl Sweep {
         if looks {
             self.interrupt();
         }
-        let due = self.next_light.is_some_and(|due| due <= now);
+        let due = self.lights.is_due(now);
         if looks || due && matches!(self.stage, Stage::Idle) {
-            self.next_light = None;
+            self.lights.stop();
             // A manager that does not know its own node begins at the beginning.
             let full = self.graph.ids().len() == 0 || self.begins_anew();
             self.pending.full |= full;
@@ -393,11 +343,6 @@ impl Sweep {
     /// Counters.
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    /// The last view published.
-    pub const fn view(&self) -> Option<&Arc<FabricView>> {
-        self.view.as_ref()
     }
 
     /// SMPs in flight.
@@ -434,10 +379,8 @@ impl Sweep {
 
     /// Nothing is left to be done: the fabric stays as it is until the next event.
     fn settle(&mut self, now: Time) {
-        // Even if events keep coming, the next look at everything is not put off.
-        let interval = self.config.sweep_interval();
-        self.next_light = self.next_light.or_else(|| interval.map(|interval| now + interval));
-        self.gave_way = 0;
+        self.lights.settle(self.config.sweep_interval(), now);
+        self.ways.end();
         self.repress_again();
         self.silence.update(&self.graph, now);
         self.failures.postpone(now);

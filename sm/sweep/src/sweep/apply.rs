@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use snin_fabric::view::Pair;
 use snin_fabric::{Lid, PortNum};
 use snin_mad::{LinearForwarding, Mad, MulticastForwarding, PKeyTable, PortInfo, SwitchInfo};
 use snin_protocol::Time;
@@ -24,8 +23,6 @@ use crate::report::Report;
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
 use crate::target::Target;
-use crate::view::{FabricView, carried_over, uncovered};
-use snin_sm_database::programmed::linear_sum;
 use snin_sm_database::saved::Saved;
 
 impl Sweep {
@@ -37,21 +34,14 @@ impl Sweep {
         self.graph.lanes = lane_tables::lane_use(&self.config, &self.graph, &target);
         self.save(&target);
         self.publish(&target, true);
-        let wait = self.config.clear_wait();
-        let version = self.view.as_ref().map_or(0, |view| view.version());
-        // Who looks again at the same, since a trap was repeated, does not begin to wait anew.
-        let since = self.clearing.filter(|&(of, _)| of == version).map_or(now, |(_, since)| since);
-        self.clearing = Some((version, since));
-        let waits =
-            (wait > Time::ZERO && version > self.cleared).then_some((version, since + wait));
+        let waits = self.publishing.wait(self.config.clear_wait(), now);
         let mut schedule = Schedule::default();
         if manager != Lid::NONE {
-            if std::mem::take(&mut self.forgot) {
-                let topology = &target.discovered.topology;
-                let ports = target.addresses.iter().map(|(port, ..)| topology.port(port).guid);
-                self.lapsed.extend(ports);
-            }
-            let held = Held { failures: &self.failures, lapsed: &self.lapsed, now };
+            let topology = &target.discovered.topology;
+            let ports = target.addresses.iter().map(|(port, ..)| topology.port(port).guid);
+            self.registrations.found(ports);
+            let lapsed = self.registrations.lapsed();
+            let held = Held { failures: &self.failures, lapsed, now };
             let (graph, partitions) = (&self.graph, self.partitions());
             let milestones = activate(&mut schedule, graph, &target, partitions, manager, held);
             let (links_up, tables) = (milestones.links_up, milestones.tables);
@@ -144,14 +134,14 @@ impl Sweep {
     /// meet others on links that are not theirs.
     fn is_held(&mut self, now: Time) -> bool {
         let Stage::Applying(applying) = &mut self.stage else { return false };
-        let cleared = self.cleared;
         let stopped = applying.schedule.is_stopped();
-        applying.waits.take_if(|(version, until)| stopped || *version <= cleared || *until <= now);
+        let is_clear = |version| self.publishing.is_clear(version);
+        applying.waits.take_if(|(version, until)| stopped || is_clear(*version) || *until <= now);
         applying.waits.is_some()
     }
 
     fn applied(&mut self, applying: Applying, now: Time) {
-        self.stage_ended = true;
+        self.committed.end_stage(false);
         if !applying.taken.is_empty() {
             let label = |(&id, &blocks): (&NodeId, &u32)| {
                 let node = self.graph.node(id);
@@ -207,7 +197,7 @@ impl Sweep {
     }
 
     fn ready(&mut self) {
-        let version = self.view.as_ref().map_or(0, |view| view.version());
+        let version = self.publishing.version();
         let missing = self.missing();
         self.outputs.push_back(Output::Report(Report::Ready { version, missing }));
     }
@@ -225,7 +215,7 @@ impl Sweep {
                         && (write.reregister || write.address.is_some())
                         && let Some(port) = discovered.port(*end)
                     {
-                        self.lapsed.remove(&discovered.topology.port(port).guid);
+                        self.registrations.told(discovered.topology.port(port).guid);
                     }
                     if is_guarded(graph, *end) {
                         // It is hidden from whom showed the one that was there before.
@@ -396,80 +386,6 @@ impl Sweep {
             self.outputs.push_back(Output::Save(self.saved.clone()));
         }
     }
-
-    /// Publishes the target, unless that is how it was published last. While tables are still to be written,
-    /// only pairs that were usable and will be are usable. Before the first bring-up of a fabric there is nothing
-    /// to say; where an earlier manager wrote other tables, controllers may know its view: then no pair is usable.
-    pub(super) fn publish(&mut self, target: &Arc<Target>, before_writing: bool) {
-        let mut unusable = uncovered(target);
-        let told = self.view.clone().filter(|_| !self.owes_view);
-        let lanes = match (told, before_writing) {
-            (_, false) => self.granted_lanes(target),
-            (Some(view), true) => {
-                unusable.extend(self.new_pairs(&view, target));
-                view.lanes().clone()
-            }
-            (None, true) if self.replaces_tables(target) => {
-                unusable.extend(all_pairs(target));
-                self.granted_lanes(target)
-            }
-            (None, true) => return,
-        };
-        let own = target.discovered.own_port(&self.graph);
-        let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
-        if let Some(view) = &self.view
-            && view.topology() == &target.discovered.topology
-            && view.addresses() == &target.addresses
-            && view.unusable() == &unusable
-            && view.manager() == manager
-            && *view.lanes() == lanes
-            && leads_alike(view.target(), target)
-            && !self.owes_view
-        {
-            return;
-        }
-        let version = self.view.as_ref().map_or(0, |view| view.version()) + 1;
-        let view = FabricView::new(version, target.clone(), unusable, manager);
-        let view = Arc::new(view.with_lanes(lanes));
-        self.metrics.views += 1;
-        (self.view, self.owes_view) = (Some(view.clone()), false);
-        self.outputs.push_back(Output::View(view));
-    }
-
-    /// Pairs of the target that were not usable in the view, or not there.
-    fn new_pairs(&self, view: &FabricView, target: &Target) -> BTreeSet<Pair> {
-        let usable = carried_over(&view.usable(), view.target(), target);
-        all_pairs(target).filter(|pair| !usable.contains(pair)).collect()
-    }
-
-    /// Whether switches forward otherwise now than by the target.
-    fn replaces_tables(&self, target: &Target) -> bool {
-        let top = target.addresses.top();
-        let mut held = target.discovered.topology.switches().map(|switch| {
-            let shadow = &self.graph.node(target.discovered.id(switch)).shadow;
-            (shadow, &target.routing.tables[switch.index()])
-        });
-        held.any(|(shadow, table)| shadow.is_live() && shadow.sum() != Some(linear_sum(table, top)))
-    }
-}
-
-/// Whether tables and lanes are the same. Of the same fabric they are, but for routes in lanes, which follow from
-/// what was before.
-fn leads_alike(one: &Target, other: &Target) -> bool {
-    let (one, other) = (&one.routing, &other.routing);
-    match (&one.lanes, &other.lanes) {
-        (None, None) => true,
-        (Some(own), Some(others)) => own.agree(others) && one.tables == other.tables,
-        _ => false,
-    }
-}
-
-/// Every pair of a switch with hosts and a tree.
-fn all_pairs(target: &Target) -> impl Iterator<Item = Pair> + '_ {
-    let hosts = &target.routing.hosts;
-    let carrying: BTreeSet<_> = hosts.iter().map(|(_, host)| host.switch).collect();
-    let trees = target.routing.forest.trees();
-    carrying.into_iter().flat_map(|switch| trees.iter().map(move |tree| (switch, tree.id)))
 }
 
 fn masks_taken(graph: &mut Graph, node: NodeId, part: &MaskBlock, mad: &Mad) -> bool {

@@ -21,14 +21,31 @@ use snin_sm_database::records::{
 #[derive(Debug)]
 pub(super) struct Committed {
     /// All of it is compared: another manager may have written the database.
-    pub(super) all: bool,
+    all: bool,
     target: Option<Arc<Target>>,
     plan: Option<Arc<McPlan>>,
+    /// A stage has ended: there may be something new for the database.
+    stage_ended: bool,
+    /// Switches whose tables are written from now on: until that is done it is not known what they come to.
+    rewritten: BTreeSet<Guid>,
 }
 
 impl Default for Committed {
     fn default() -> Self {
-        Self { all: true, target: None, plan: None }
+        Self { all: true, target: None, plan: None, stage_ended: false, rewritten: BTreeSet::new() }
+    }
+}
+
+impl Committed {
+    /// A stage has ended; whether all of it is to be compared.
+    pub(super) const fn end_stage(&mut self, all: bool) {
+        self.stage_ended = true;
+        self.all |= all;
+    }
+
+    /// Tables of these switches are about to be written.
+    pub(super) fn rewrite(&mut self, switches: impl Iterator<Item = Guid>) {
+        self.rewritten.extend(switches);
     }
 }
 
@@ -43,21 +60,21 @@ fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 impl Sweep {
     /// Whether a stage has ended since this was last asked.
     pub const fn take_stage_end(&mut self) -> bool {
-        std::mem::replace(&mut self.stage_ended, false)
+        std::mem::replace(&mut self.committed.stage_ended, false)
     }
 
     /// Before tables are written: what they come to is not known any more.
     pub fn unsettle(&mut self, database: &mut Database, now: Time) {
-        for guid in std::mem::take(&mut self.rewritten) {
+        for guid in std::mem::take(&mut self.committed.rewritten) {
             database.remove::<Programs>(&guid, now);
         }
     }
 
     /// Writes nodes, ports and cables. What cannot be reached any more is removed.
     pub fn commit(&mut self, database: &mut Database, now: Time) {
-        let Committed { all, target, plan } = &self.committed;
+        let Committed { all, target, plan, .. } = &self.committed;
         let all = *all || !is_same(target.as_ref(), self.target.as_ref());
-        let same_plan = is_same(plan.as_ref(), self.plan.as_ref());
+        let same_plan = is_same(plan.as_ref(), self.serving.plan.as_ref());
         let (mut nodes, mut places) = (BTreeMap::new(), BTreeSet::new());
         let mut written = Vec::new();
         for (id, node) in self.graph.managed() {
@@ -106,8 +123,9 @@ impl Sweep {
         database.retain::<Ports>(now, stays);
         database.retain::<Links>(now, stays);
         self.graph.settle(written);
-        let (target, plan) = (self.target.clone(), self.plan.clone());
-        self.committed = Committed { all: false, target, plan };
+        let committed = &mut self.committed;
+        (committed.all, committed.target) = (false, self.target.clone());
+        committed.plan = self.serving.plan.clone();
     }
 
     pub(super) fn place(&self, (node, num): PortId) -> Place {

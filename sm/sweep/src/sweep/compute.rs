@@ -15,21 +15,52 @@ use crate::multicast::Groups;
 use crate::planning::{Computed, FormerTarget, Found, Job, Work};
 use crate::query::NodeId;
 use crate::report::Report;
+use crate::target::Target;
 use snin_sm_database::error::Dropped;
+
+/// Computations that were asked for, and the last that was done.
+#[derive(Default)]
+pub(super) struct Computations {
+    /// How many there were.
+    jobs: u64,
+    /// One under way whose unusable pairs are told at once.
+    early: Option<u64>,
+    /// The last one of tables: what was known, and what came of it. The same is not computed again.
+    last: Option<(Arc<Found>, Arc<Target>)>,
+    /// The administrator's own tables.
+    own_tables: Arc<String>,
+}
+
+impl Computations {
+    /// None yet.
+    pub(super) fn new(own_tables: String) -> Self {
+        Self { own_tables: Arc::new(own_tables), ..Self::default() }
+    }
+
+    /// Whether one is under way whose unusable pairs are told at once.
+    pub(super) const fn is_early(&self) -> bool {
+        self.early.is_some()
+    }
+
+    /// Nothing is told early, and the next one is of everything.
+    pub(super) fn forget(&mut self) {
+        (self.early, self.last) = (None, None);
+    }
+}
 
 impl Sweep {
     /// As soon as a cable is known to be gone, the pairs that need it are published: long before the last
     /// port is read. And as soon as one is there again, where it is.
     pub(super) fn publish_early(&mut self) {
         let Stage::Survey(survey) = &mut self.stage else { return };
-        let tells = self.view.is_some() && self.leave.leads;
-        if tells && self.early.is_none() && std::mem::take(&mut survey.has_news) {
-            self.early = self.compute(self.groups.clone());
+        let tells = self.publishing.last().is_some() && self.leave.leads;
+        if tells && !self.computations.is_early() && std::mem::take(&mut survey.has_news) {
+            self.computations.early = self.compute(self.serving.groups.clone());
         }
     }
 
     pub(super) fn begin_computing(&mut self, now: Time) {
-        let (job, recalled) = (self.compute(self.groups.clone()), self.recalled.take());
+        let (job, recalled) = (self.compute(self.serving.groups.clone()), self.recalled.take());
         match (job, recalled) {
             (Some(number), Some(recalled)) => self.begin_telling(recalled, number),
             (Some(number), None) => self.stage = Stage::Computing(number),
@@ -73,18 +104,23 @@ impl Sweep {
             engine: self.config.routing,
             lanes: lane_tables::lanes_of_paths(&self.config, &self.graph, &discovered),
             roots: self.config.roots.iter().copied().map(Guid).collect(),
-            lfts: self.own_tables.clone(),
+            lfts: self.computations.own_tables.clone(),
             most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
             own: discovered.own_port(&self.graph),
             discovered: Arc::new(discovered),
-            former: self.last.as_ref().map(|(last, _)| last.former.clone()).unwrap_or_default(),
-            laned: self.last.as_ref().and_then(|(last, _)| last.laned.clone()),
+            former: self
+                .computations
+                .last
+                .as_ref()
+                .map(|(last, _)| last.former.clone())
+                .unwrap_or_default(),
+            laned: self.computations.last.as_ref().and_then(|(last, _)| last.laned.clone()),
         };
-        let known = self.last.as_ref().filter(|(last, _)| **last == found);
+        let known = self.computations.last.as_ref().filter(|(last, _)| **last == found);
         let work = match known {
             Some((found, target)) => Work::Known(found.clone(), target.clone()),
             None => {
-                let last = self.last.as_ref().map(|(_, target)| target);
+                let last = self.computations.last.as_ref().map(|(_, target)| target);
                 found.former = last.map(|target| target.order()).unwrap_or_default();
                 let laned = last.filter(|target| target.routing.lanes.is_some());
                 found.laned = laned.cloned().map(FormerTarget);
@@ -101,25 +137,26 @@ impl Sweep {
         groups: Arc<Groups>,
         incapable: BTreeSet<NodeIndex>,
     ) -> u64 {
-        self.jobs += 1;
-        let job = Job { number: self.jobs, work, groups, incapable };
+        self.computations.jobs += 1;
+        let job = Job { number: self.computations.jobs, work, groups, incapable };
         self.outputs.push_back(Output::Compute(Box::new(job)));
-        self.jobs
+        self.computations.jobs
     }
 
     pub(super) fn computed(&mut self, computed: Computed, now: Time) {
         let regroups = computed.found.is_none();
         if let (Some(found), Ok((target, _))) = (&computed.found, &computed.result) {
-            let is_known = self.last.as_ref().is_some_and(|(_, last)| Arc::ptr_eq(last, target));
+            let is_known =
+                self.computations.last.as_ref().is_some_and(|(_, last)| Arc::ptr_eq(last, target));
             if !is_known {
                 self.note_levels(target);
             }
-            self.last = Some((found.clone(), target.clone()));
+            self.computations.last = Some((found.clone(), target.clone()));
         }
-        let early = self.early == Some(computed.number);
+        let early = self.computations.early == Some(computed.number);
         let wanted = matches!(self.stage, Stage::Computing(number) if number == computed.number);
         if early {
-            self.early = None;
+            self.computations.early = None;
             if let (Ok((target, _)), false) = (&computed.result, wanted) {
                 self.publish(target, true);
             }

@@ -4,16 +4,27 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use snin_fabric::multicast::MulticastTable;
-use snin_fabric::{Guid, Lid, NodeIndex};
+use snin_fabric::{Guid, NodeIndex};
 
 use super::{Applying, Stage, Sweep};
 use crate::discovered::Discovered;
 use crate::events::Output;
-use crate::multicast::{McPlan, distribute, unread};
+use crate::multicast::{Groups, McPlan, distribute, unread};
 use crate::planning::Work;
 use crate::schedule::{Schedule, Step};
 use crate::survey::Survey;
 use crate::target::Target;
+
+/// The multicast groups, and how they are served.
+#[derive(Default)]
+pub(super) struct Serving {
+    /// As administration knows them.
+    pub(super) groups: Arc<Groups>,
+    /// How they were last meant to be served.
+    pub(super) plan: Option<Arc<McPlan>>,
+    /// Those that were last said to be served.
+    served: Arc<Groups>,
+}
 
 impl Sweep {
     /// What a switch holds of its multicast forwarding table, as far as it was read or written: the blocks that
@@ -34,18 +45,19 @@ impl Sweep {
 
     /// Whether there are other groups than those that are served.
     pub(super) fn regroups(&self) -> bool {
-        let same = |plan: &Arc<McPlan>| Arc::ptr_eq(plan.groups(), &self.groups);
+        let same = |plan: &Arc<McPlan>| Arc::ptr_eq(plan.groups(), &self.serving.groups);
         self.leave.leads
             && self.target.is_some()
-            && self.plan.as_ref().is_some_and(|plan| !same(plan))
+            && self.serving.plan.as_ref().is_some_and(|plan| !same(plan))
     }
 
     /// Has what is not known read, then trees grown.
     pub(super) fn begin_grouping(&mut self) -> bool {
-        let (true, Some(target), Some(plan)) = (self.regroups(), &self.target, &self.plan) else {
+        let (true, Some(target), Some(plan)) = (self.regroups(), &self.target, &self.serving.plan)
+        else {
             return false;
         };
-        let unread = unread(&self.graph, &self.groups);
+        let unread = unread(&self.graph, &self.serving.groups);
         // What a switch holds that is silent just now is not asked again before it is known why it is.
         let is_silent = |agent| self.unsent.contains_key(&agent);
         if unread.iter().any(|query| !query.agent().is_some_and(is_silent)) {
@@ -61,13 +73,13 @@ impl Sweep {
         let work = Work::Groups(target.clone(), plan.clone());
         let incapable = self.incapable(&target.discovered);
         self.regrouping = true;
-        self.stage = Stage::Computing(self.run(work, self.groups.clone(), incapable));
+        self.stage = Stage::Computing(self.run(work, self.serving.groups.clone(), incapable));
         true
     }
 
     /// Writes what groups need, and nothing else.
     pub(super) fn begin_regrouping(&mut self, target: Arc<Target>, plan: Arc<McPlan>) {
-        let manager = self.view.as_ref().map_or(Lid::NONE, |view| view.manager());
+        let manager = self.publishing.manager();
         let mut schedule = Schedule::default();
         distribute(&mut schedule, &self.graph, &target, &plan, (None, None));
         schedule.begin();
@@ -87,8 +99,9 @@ impl Sweep {
             _ => None,
         };
         let nodes = applying.schedule.steps().iter().filter_map(tables);
-        self.rewritten.extend(nodes.map(|id| self.graph.node(id).guid()));
-        (self.target, self.plan) = (Some(applying.target.clone()), Some(applying.plan.clone()));
+        self.committed.rewrite(nodes.map(|id| self.graph.node(id).guid()));
+        self.target = Some(applying.target.clone());
+        self.serving.plan = Some(applying.plan.clone());
         self.stage = Stage::Applying(Box::new(applying));
     }
 
@@ -105,8 +118,8 @@ impl Sweep {
     /// Says which groups are served from now on.
     pub(super) fn publish_served(&mut self, applying: &Applying) {
         let groups = applying.plan.groups();
-        if !Arc::ptr_eq(groups, &self.served) {
-            self.served = groups.clone();
+        if !Arc::ptr_eq(groups, &self.serving.served) {
+            self.serving.served = groups.clone();
             self.outputs.push_back(Output::Served(groups.clone()));
         }
     }

@@ -6,6 +6,24 @@ use super::{Stage, Sweep};
 /// once: traps that never end do not keep it from that.
 const MOST_WAYS: u32 = 16;
 
+/// How often in a row traps have interrupted something.
+#[derive(Default)]
+pub(super) struct Ways(u32);
+
+impl Ways {
+    /// The fabric was repaired.
+    pub(super) const fn end(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Whether a trap may interrupt once more; counts it.
+    fn gives(&mut self) -> bool {
+        let gives = self.0 < MOST_WAYS;
+        self.0 += u32::from(gives);
+        gives
+    }
+}
+
 impl Sweep {
     /// Writing ends for a new survey as soon as no write is half done.
     pub(super) fn interrupt(&mut self) {
@@ -20,20 +38,13 @@ impl Sweep {
             Stage::Applying(applying) => !applying.schedule.is_stopped(),
             _ => false,
         };
-        if applies(&self.stage) && self.gives_way() {
+        if applies(&self.stage) && self.ways.gives() {
             self.interrupt();
         }
     }
 
     /// Whether one more survey comes before anything is planned, since a trap came during the last one.
     pub(super) fn looks_again(&mut self) -> bool {
-        !self.pending.is_empty() && (self.pending.full || self.gives_way())
-    }
-
-    /// Whether a trap may interrupt once more; counts it.
-    fn gives_way(&mut self) -> bool {
-        let gives = self.gave_way < MOST_WAYS;
-        self.gave_way += u32::from(gives);
-        gives
+        !self.pending.is_empty() && (self.pending.full || self.ways.gives())
     }
 }

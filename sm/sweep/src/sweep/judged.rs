@@ -35,18 +35,36 @@ pub(super) struct Orders {
     written: BTreeSet<PortId>,
 }
 
+/// What the sweep keeps for configuration.
+#[derive(Default)]
+pub(super) struct Trials {
+    /// Configuration judges what was discovered before anything is computed.
+    judged: bool,
+    /// What came of questions that configuration had asked.
+    asked: VecDeque<(Place, Ask, bool)>,
+    /// Links of silent neighbours that were reset since a subnet was joined: each once. All go when it is written.
+    cut_off: BTreeSet<Place>,
+}
+
+impl Trials {
+    /// Whether configuration judges.
+    pub(super) const fn are_judged(&self) -> bool {
+        self.judged
+    }
+}
+
 impl Sweep {
     /// From now on it waits for a judgement after every discovery: [`configure`](Self::configure) is to be called
     /// whenever something has happened.
     pub const fn be_judged(&mut self) {
-        self.judged = true;
+        self.trials.judged = true;
     }
 
     /// Configuration judges what was discovered, and asks what it wants to know.
     pub fn configure(&mut self, configuration: &mut dyn Judge, now: Time) {
         self.read_what_waits(now);
         for _ in 0..ROUNDS {
-            while let Some((place, ask, well)) = self.asked.pop_front() {
+            while let Some((place, ask, well)) = self.trials.asked.pop_front() {
                 configuration.answered(place, ask, well, now);
             }
             self.link_tests.report(configuration, now);
@@ -81,7 +99,7 @@ impl Sweep {
 
     /// What was joined is written as it is to be.
     fn all_is_written(&mut self) {
-        self.cut_off.clear();
+        self.trials.cut_off.clear();
         if self.leads() && !self.saved.lineage.unwritten.is_empty() {
             Arc::make_mut(&mut self.saved).lineage.unwritten.clear();
             self.outputs.push_back(Output::Save(self.saved.clone()));
@@ -106,7 +124,7 @@ impl Sweep {
             ports.filter(|(_, port)| in_use(port)).map(|(end, _)| end).collect();
         silent.retain(|&end| {
             let place = self.place(end);
-            self.cut_off.insert(place)
+            self.trials.cut_off.insert(place)
         });
         silent
     }
@@ -255,7 +273,7 @@ impl Sweep {
                 let mad = self.transactions.send_beside(query, mad, 0, now);
                 self.send(mad);
             }
-            None => self.asked.push_back((place, ask, false)),
+            None => self.trials.asked.push_back((place, ask, false)),
         }
     }
 
@@ -271,7 +289,7 @@ impl Sweep {
             Ask::Counters(_) | Ask::Messages(_) | Ask::Agent => false,
         });
         let place = (self.graph.node(end.0).guid(), end.1);
-        self.asked.push_back((place, ask, well));
+        self.trials.asked.push_back((place, ask, well));
     }
 }
 

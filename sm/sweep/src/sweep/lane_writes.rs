@@ -121,7 +121,7 @@ impl Sweep {
         if !self.owes_lane_tables() {
             return false;
         }
-        let (Some(target), Some(plan)) = (self.target.clone(), self.plan.clone()) else {
+        let (Some(target), Some(plan)) = (self.target.clone(), self.serving.plan.clone()) else {
             return false;
         };
         self.lane_writes.note_unread(&mut self.graph, now);
@@ -146,7 +146,7 @@ impl Sweep {
                 schedule.add(Step::QosTable(end, table));
             }
             schedule.begin();
-            let manager = self.view.as_ref().map_or(snin_fabric::Lid::NONE, |view| view.manager());
+            let manager = self.publishing.manager();
             let mut applying = Applying::new(schedule, target, plan, manager);
             applying.only_lanes = true;
             self.begin(applying);

@@ -33,7 +33,7 @@ impl Sweep {
 
     /// The address of this manager, once it gave itself one.
     pub(super) fn manager(&self) -> Option<Lid> {
-        self.view.as_ref().map(|view| view.manager()).filter(|&lid| lid != Lid::NONE)
+        Some(self.publishing.manager()).filter(|&lid| lid != Lid::NONE)
     }
 
     /// Every port gets another key. What the keys follow from is stored before the first is written.

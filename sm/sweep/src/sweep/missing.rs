@@ -29,7 +29,7 @@ impl Sweep {
         let alone = homes().next().is_some() && homes().all(|home| cut(&home));
         let names = homes().filter(cut).map(|(_, end)| self.graph.port_name(end));
         missing.extend(names.map(Missing::NoCable));
-        missing.extend(self.rivals.iter().cloned());
+        missing.extend(self.leave.rivals.iter().cloned());
         missing.extend(self.graph.unread(alone));
         if let Some(target) = &self.target {
             self.unserved(target, &mut missing);
@@ -44,7 +44,7 @@ impl Sweep {
             let node = topology.port(port).node;
             missing.insert(Missing::NoAddress { name: name(node), port: topology.num(port) });
         }
-        let unserved = self.plan.iter().flat_map(|plan| plan.unserved());
+        let unserved = self.serving.plan.iter().flat_map(|plan| plan.unserved());
         missing.extend(unserved.map(|&(mlid, guid)| Missing::Unserved { mlid, guid }));
         partitioning::short(&self.graph, target, self.partitions(), missing);
         for pair in &target.routing.unreachable {

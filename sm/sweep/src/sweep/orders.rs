@@ -33,6 +33,8 @@ pub(super) struct Leave {
     /// Writes sent so far, and how many there may be before mastership has looked at other managers again.
     written: u64,
     until: u64,
+    /// Other masters, as mastership found them.
+    pub(super) rivals: Vec<Missing>,
 }
 
 impl Default for Leave {
@@ -48,6 +50,7 @@ impl Default for Leave {
             leads: false,
             written: 0,
             until: u64::MAX,
+            rivals: Vec::new(),
         }
     }
 }
@@ -107,12 +110,12 @@ impl Sweep {
 
     /// Masters beside this one, of another key.
     pub fn rivals(&self) -> &[Missing] {
-        &self.rivals
+        &self.leave.rivals
     }
 
     /// Masters beside this one, which are missing nowhere and too many here.
     pub fn set_rivals(&mut self, rivals: Vec<Missing>) {
-        self.rivals = rivals;
+        self.leave.rivals = rivals;
     }
 
     /// The end of a survey, where nothing is left to be asked.
@@ -265,14 +268,15 @@ impl Sweep {
         self.transactions.abandon(|_| false);
         (self.stage, self.pending) = (Stage::Idle, Pending::default());
         (self.silence, self.failures) = Default::default();
-        (self.early, self.last, self.next_light) = (None, None, None);
+        self.computations.forget();
+        self.lights.stop();
         self.unsent.clear();
         self.cables.clear();
-        self.rivals.clear();
-        (self.recalled, self.owes_view) = (None, true);
+        self.recalled = None;
+        self.publishing.owe();
         let Leave { consults, written, .. } = self.leave;
         self.leave = Leave { consults, written, follows: true, ..Leave::default() };
-        (self.stage_ended, self.committed.all) = (true, true);
+        self.committed.end_stage(true);
     }
 
     /// Counts a MAD that was dropped.

@@ -18,7 +18,7 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::{Mad, PortInfo};
 use snin_protocol::Time;
 
-use super::{MOST_LAPSED, Stage, Sweep};
+use super::{Stage, Sweep};
 use crate::activate::{is_guarded, port_info};
 use crate::events::Output;
 use crate::lane_tables;
@@ -54,23 +54,6 @@ pub(super) struct Telling {
 }
 
 impl Sweep {
-    /// What a port's host had registered is forgotten: should the port return, its host is told.
-    pub fn lapse(&mut self, port: Guid) {
-        if self.lapsed.len() < MOST_LAPSED {
-            self.lapsed.insert(port);
-        }
-    }
-
-    /// What hosts had registered was not kept: all that are found are told.
-    pub const fn forget_clients(&mut self) {
-        self.forgot = true;
-    }
-
-    /// What hosts had registered is known after all.
-    pub const fn recall_clients(&mut self) {
-        self.forgot = false;
-    }
-
     /// Takes the database's word for the fabric, as if a survey had ended with it; `false` where that cannot be.
     pub fn recall(&mut self, database: &Database) -> bool {
         self.surveys += 1;
@@ -133,7 +116,8 @@ impl Sweep {
             return true;
         }
         // Ports know who is master: now what was recalled is looked at.
-        (self.stage, self.stage_ended, self.committed.all) = (Stage::Idle, true, true);
+        self.stage = Stage::Idle;
+        self.committed.end_stage(true);
         (self.pending.light, self.pending.learnt) = (true, true);
         self.pending.awake.extend(self.graph.unexplained());
         true
@@ -193,7 +177,8 @@ impl Sweep {
                 if qos_tables::are_managed(&self.config, &self.graph) {
                     self.presume_lanes(&programs);
                 }
-                (self.target, self.plan) = (Some(target.clone()), Some(plan.clone()));
+                self.target = Some(target.clone());
+                self.serving.plan = Some(plan.clone());
                 self.lane_writes.told |= programs.values().any(|known| known.lanes.is_some());
                 if all {
                     self.leave.leads = true;
@@ -267,7 +252,7 @@ impl Sweep {
         }
         let linear = node.shadow.sum();
         let is_read =
-            self.plan.as_ref().is_some_and(|plan| multicast::is_read(node, plan.groups()));
+            self.serving.plan.as_ref().is_some_and(|plan| multicast::is_read(node, plan.groups()));
         let multicast = is_read.then(|| multicast_sum(node.masks.held()));
         Programmed { linear, multicast, lanes }
     }

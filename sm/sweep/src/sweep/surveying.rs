@@ -60,20 +60,50 @@ impl Pending {
     }
 }
 
+/// When every switch is asked whether something changed.
+#[derive(Default)]
+pub(super) struct Lights {
+    next: Option<Time>,
+    /// Light sweeps since everything was last looked at anew, and how many there shall be.
+    back_off: (u32, u32),
+}
+
+impl Lights {
+    /// When the next one is due.
+    pub(super) const fn next_deadline(&self) -> Option<Time> {
+        self.next
+    }
+
+    /// Whether the next one is due.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.next.is_some_and(|due| due <= now)
+    }
+
+    /// Another look comes in its place, or none.
+    pub(super) const fn stop(&mut self) {
+        self.next = None;
+    }
+
+    /// The fabric is settled: even if events keep coming, the next look at everything is not put off.
+    pub(super) fn settle(&mut self, interval: Option<Time>, now: Time) {
+        self.next = self.next.or_else(|| interval.map(|interval| now + interval));
+    }
+}
+
 impl Sweep {
     /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is
     /// looked at with fresh eyes: in longer and longer intervals, since it takes an operator to put it right.
     pub(super) fn begins_anew(&mut self) -> bool {
         if !self.has_clashes() {
-            self.back_off = (0, 0);
+            self.lights.back_off = (0, 0);
             return false;
         }
-        let (waited, longest) = self.back_off;
+        let (waited, longest) = self.lights.back_off;
         if waited < longest {
-            self.back_off.0 += 1;
+            self.lights.back_off.0 += 1;
             return false;
         }
-        self.back_off = (0, (2 * longest + 1).min(63));
+        self.lights.back_off = (0, (2 * longest + 1).min(63));
         self.pending.anew = true;
         true
     }
@@ -96,7 +126,7 @@ impl Sweep {
                 self.graph.forget();
             }
             let fresh = pending.anew || self.surveys == 1;
-            self.next_light = None;
+            self.lights.stop();
             self.metrics.full_sweeps += 1;
             self.pending =
                 Pending { full: false, light: false, anew: false, learnt: true, ..pending };
@@ -141,8 +171,9 @@ impl Sweep {
         while self.has_room() {
             let Stage::Survey(survey) = &mut self.stage else { return true };
             let agent_queues = self.transactions.agent_queues();
-            let next =
-                agent_queues.next().or_else(|| survey.next(&mut self.graph, self.early.is_some()));
+            let next = agent_queues
+                .next()
+                .or_else(|| survey.next(&mut self.graph, self.computations.is_early()));
             let Some(query) = next else { break };
             if let Some(agent) = query.agent().filter(|_| !survey.is_full())
                 && let Some(unsent) = self.unsent.get_mut(&agent)
@@ -166,12 +197,11 @@ impl Sweep {
         if !survey.is_done() {
             return false;
         }
-        if !survey.conclude(&mut self.graph, self.config.qos, &self.groups) {
+        if !survey.conclude(&mut self.graph, self.config.qos, &self.serving.groups) {
             return true;
         }
         self.pending.learnt |= survey.has_learnt();
-        self.stage_ended = true;
-        self.committed.all |= survey.is_full();
+        self.committed.end_stage(survey.is_full());
         if (survey.distrusts && !survey.is_full()) || (survey.clashes && !survey.fresh) {
             (self.pending.full, self.pending.anew) = (true, true);
         }
@@ -194,7 +224,7 @@ impl Sweep {
         self.regrouping &= !judge;
         if self.looks_again() {
             (self.pending.learnt, self.pending.judge) = (learnt, judge);
-        } else if judge && self.judged {
+        } else if judge && self.trials.are_judged() {
             self.stage = Stage::Judging(learnt);
         } else {
             self.go_on(learnt, now);

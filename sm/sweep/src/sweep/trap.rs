@@ -1,5 +1,7 @@
 //! The sweep's reaction to a trap.
 
+use std::collections::BTreeMap;
+
 use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::{Attribute as _, LidRouted, MKey, Mad, Method, Notice, PERMISSIVE, Route, Smp};
 
@@ -13,6 +15,10 @@ use snin_sm_database::mad_address::{Destination, LocalPort};
 
 /// The most ports whose trap is answered once more.
 const MOST_ANSWERED: usize = 1_024;
+
+/// The last answer to each port's traps since the fabric was settled, and the ports that it left by.
+#[derive(Default)]
+pub(super) struct AnsweredTraps(BTreeMap<(LocalPort, Lid), (Box<Mad>, Vec<PortId>)>);
 
 impl Sweep {
     /// The master answers every trap, also one that it cannot use, and also after it handed over: the port that
@@ -66,9 +72,9 @@ impl Sweep {
         // It is a write (IBA 14.2.4.1).
         let key = self.owner(source).map_or(MKey(0), |end| self.graph.key_to_show(end, 0));
         LidRouted::edit(&mut answer.0).m_key(key);
-        if self.answered_traps.len() < MOST_ANSWERED {
+        if self.answered_traps.0.len() < MOST_ANSWERED {
             let path = self.graph.forwarding_path(port, source);
-            self.answered_traps.insert((port, source), (answer.clone(), path));
+            self.answered_traps.0.insert((port, source), (answer.clone(), path));
         }
         self.send_repress(port, source, answer);
     }
@@ -77,7 +83,7 @@ impl Sweep {
     /// and often is what the trap was about. A port that waits for its answer sends no other trap, so that the
     /// manager would hear of the next cut late.
     pub(super) fn repress_again(&mut self) {
-        let answered = std::mem::take(&mut self.answered_traps);
+        let answered = std::mem::take(&mut self.answered_traps.0);
         for ((port, source), (answer, path)) in answered {
             if path.iter().any(|&end| self.graph.link(end).is_none()) {
                 self.send_repress(port, source, answer);
