@@ -7,17 +7,35 @@
 
 use snin_mad::SmState;
 use snin_protocol::Time;
+use snin_sm_database::config::Config;
+use snin_sm_database::keys::KeyPolicy;
 
 use super::Mastership;
 use super::peers::Peer;
+
+/// How much may be written before the next look.
+#[derive(Debug)]
+pub(super) struct Bursts {
+    /// The most writes between two looks at other managers; none where M_Keys change with each new master.
+    most: Option<u64>,
+    /// Writes sent so far.
+    pub(super) written: u64,
+}
+
+impl Bursts {
+    pub(super) fn new(config: &Config) -> Self {
+        let is_given = config.m_key_policy == KeyPolicy::Given;
+        Self { most: is_given.then_some(config.burst.into()), written: 0 }
+    }
+}
 
 impl Mastership {
     /// Of all writes that this manager ever sent, `written` so far, the one before which the next look is due.
     /// Others are asked as soon as that comes near.
     pub fn look(&mut self, written: u64, now: Time) -> u64 {
-        self.written = written;
+        self.bursts.written = written;
         let until = self.writes_until();
-        let half = self.burst.unwrap_or(0) / 2;
+        let half = self.bursts.most.unwrap_or(0) / 2;
         if written.saturating_add(half) < until {
             return until;
         }
@@ -36,7 +54,7 @@ impl Mastership {
 
     /// One that answers nothing is no master of what this manager reaches, and is not waited for.
     fn writes_until(&self) -> u64 {
-        let Some(burst) = self.burst.filter(|_| self.state == SmState::Master) else {
+        let Some(burst) = self.bursts.most.filter(|_| self.state == SmState::Master) else {
             return u64::MAX;
         };
         let reached = self.peers.values().filter(|peer| peer.is_reached(self.retries));

@@ -58,18 +58,18 @@ impl Mastership {
             Control::Acknowledge => self.acknowledged(from, now),
             Control::Disable => {
                 self.set_state(SmState::NotActive, by("do nothing"));
-                (self.lost, self.claim, self.linger) = (None, None, None);
+                (self.search.lost, self.search.claim, self.linger) = (None, None, None);
                 self.questions.forget(|_| true);
                 self.order(Order::StandAside);
             }
             Control::Standby => {
                 self.set_state(SmState::Standby, by("stand by"));
-                self.lost = None;
+                self.search.lost = None;
                 self.poll_all(now);
             }
             Control::Discover => {
                 self.set_state(SmState::Discovering, by("look for itself"));
-                self.lost = None;
+                self.search.lost = None;
                 self.order(Order::Begin);
             }
         }
@@ -85,8 +85,8 @@ impl Mastership {
             // What it said of its priority before is old: it is asked first.
             (peer.due, peer.not_before) = (now, now + self.poll);
         }
-        (self.lost, self.claim, self.linger) = (None, None, None);
-        self.beside = false;
+        (self.search.lost, self.search.claim, self.linger) = (None, None, None);
+        self.search.beside = false;
         if self.handing.take().is_some() {
             self.questions.forget(|purpose| matches!(purpose, Purpose::Tell(_, Control::Handover)));
         }

@@ -15,6 +15,17 @@ use crate::report::Report;
 /// How often a standby that goes before its master says so, and how many times.
 const CLAIM: (Time, u32) = (Time::secs(5), 12);
 
+/// What keeps this manager from writing, and whether it does.
+#[derive(Debug, Default)]
+pub(super) struct Hold {
+    /// After this manager stood still: who has to answer, or to be silent, before anything is written.
+    pub(super) fence: BTreeSet<Guid>,
+    /// Other masters. When one ends, all that it may have written is read again.
+    pub(super) rivals: BTreeSet<Guid>,
+    /// The sweep was told to write nothing.
+    pub(super) held: bool,
+}
+
 impl Mastership {
     /// The end of a survey: whether this manager goes on. `ended`: a master beside it is gone.
     pub(super) fn conclude(&mut self, ended: bool, now: Time) {
@@ -41,7 +52,7 @@ impl Mastership {
             }
             SmState::Master => {
                 self.consider(now);
-                if self.state == SmState::Master && !self.held {
+                if self.state == SmState::Master && !self.hold.held {
                     self.order(Order::Proceed);
                 }
             }
@@ -54,7 +65,9 @@ impl Mastership {
         let own = self.info()?;
         let goes_before = |info: &SmInfo| match info.state {
             SmState::Master => Some("is master"),
-            SmState::Standby if self.blank => Some("may have a copy of what this manager has lost"),
+            SmState::Standby if self.copies.blank => {
+                Some("may have a copy of what this manager has lost")
+            }
             SmState::Discovering if rank(info) > rank(&own) => {
                 Some("begins too, and goes before it")
             }
@@ -82,22 +95,22 @@ impl Mastership {
         let master =
             masters.max_by_key(|(_, info)| rank(info)).map(|(guid, info)| (guid, rank(info)));
         if let Some((guid, master)) = master {
-            (self.lost, self.master) = (None, Some(guid));
+            (self.search.lost, self.search.master) = (None, Some(guid));
             let outranks = self.info().is_some_and(|own| rank(&own) > master);
             if !outranks {
-                self.claim = None;
-            } else if self.claim.is_none() {
-                self.claim = Some((now, CLAIM.1));
+                self.search.claim = None;
+            } else if self.search.claim.is_none() {
+                self.search.claim = Some((now, CLAIM.1));
             }
             return self.look_for(guid, now);
         }
         // Behind a port without a link no other manager is heard, and no host is served.
         if self.is_cut() {
-            self.lost = None;
+            self.search.lost = None;
             return;
         }
-        let Some(since) = self.lost else {
-            self.lost = Some(now);
+        let Some(since) = self.search.lost else {
+            self.search.lost = Some(now);
             return self.poll_all(now);
         };
         // Perhaps one has just become master: all that live are heard first.
@@ -107,12 +120,12 @@ impl Mastership {
         let waits = matches!(self.first_to_go(), Some(info) if outranks(&info));
         let patience = self.poll * (u64::from(self.retries) + 1) * 2;
         // A manager that knows nothing lets all go first that may know something.
-        let yields = self.blank && self.first_to_go().is_some();
+        let yields = self.copies.blank && self.first_to_go().is_some();
         let waits = waits && now < since + patience || yields && now < since + patience * 3;
         if unheard || waits || !self.may_be_master() {
             return;
         }
-        (self.lost, self.blank, self.beside) = (None, false, false);
+        (self.search.lost, self.copies.blank, self.search.beside) = (None, false, false);
         let why = "no manager says that it is master";
         self.set_state(SmState::Discovering, why.to_owned());
         self.order(Order::Rekey);
@@ -132,17 +145,17 @@ impl Mastership {
     /// A master: is there another, or one that goes before?
     fn watch_others(&mut self, now: Time) {
         let rivals: BTreeSet<Guid> = self.rivals().map(|(guid, ..)| guid).collect();
-        let ended = self.rivals.iter().any(|guid| !rivals.contains(guid));
+        let ended = self.hold.rivals.iter().any(|guid| !rivals.contains(guid));
         let foreign: Vec<(Guid, String)> = self
             .rivals()
-            .filter(|(guid, _, foreign)| *foreign && !self.rivals.contains(guid))
+            .filter(|(guid, _, foreign)| *foreign && !self.hold.rivals.contains(guid))
             .map(|(guid, at, _)| (guid, at.to_owned()))
             .collect();
-        self.rivals = rivals;
+        self.hold.rivals = rivals;
         for (guid, at) in foreign {
             self.report(Report::ForeignMaster { guid, at });
         }
-        if ended && !self.held {
+        if ended && !self.hold.held {
             self.order(Order::Begin);
         }
         self.note_joining(now);
@@ -167,9 +180,9 @@ impl Mastership {
         }
         let foreign = self.rivals().any(|(.., foreign)| foreign);
         let joins = self.is_joining(now, &BTreeSet::new()) || self.yields();
-        let holds = self.handing.is_some() || !self.fence.is_empty() || foreign || joins;
-        if holds != self.held {
-            self.held = holds;
+        let holds = self.handing.is_some() || !self.hold.fence.is_empty() || foreign || joins;
+        if holds != self.hold.held {
+            self.hold.held = holds;
             self.order(if holds { Order::Hold } else { Order::Resume });
         }
     }
@@ -178,17 +191,19 @@ impl Mastership {
     fn yields(&self) -> bool {
         let Some(own) = self.info() else { return false };
         self.heeded().any(|(guid, info)| {
-            info.state == SmState::Master && rank(info) > rank(&own) && !self.kin.contains(&guid)
+            info.state == SmState::Master
+                && rank(info) > rank(&own)
+                && !self.copies.kin.contains(&guid)
         })
     }
 
     /// A manager that answered, or does not live any more, need not be waited for.
     fn lower_fence(&mut self) {
-        let fence = std::mem::take(&mut self.fence);
+        let fence = std::mem::take(&mut self.hold.fence);
         let waits = |guid: &Guid| {
             self.peers.get(guid).is_some_and(|peer| peer.waiting && self.is_living(peer))
         };
-        self.fence = fence.into_iter().filter(waits).collect();
+        self.hold.fence = fence.into_iter().filter(waits).collect();
     }
 
     /// Whether this manager stood still, as a stopped process or a machine without time does: what was due at
@@ -210,7 +225,7 @@ impl Mastership {
             self.poll_one(guid, now);
         }
         if self.state == SmState::Master {
-            self.fence = guids.into_iter().collect();
+            self.hold.fence = guids.into_iter().collect();
             self.lower_fence();
             self.hold_or_resume(now);
         }
@@ -219,13 +234,13 @@ impl Mastership {
 
     /// A standby tells the master that it goes before it (trap 144), now and then until it is heard.
     pub(super) fn repeat_claim(&mut self, now: Time) {
-        if let Some((due, left)) = self.claim
+        if let Some((due, left)) = self.search.claim
             && due <= now
         {
             self.tell_master(now);
-            self.claim = Some((now + CLAIM.0, left.saturating_sub(1)));
+            self.search.claim = Some((now + CLAIM.0, left.saturating_sub(1)));
             if left == 0 {
-                self.claim = Some((Time::MAX, 0));
+                self.search.claim = Some((Time::MAX, 0));
             }
         }
     }

@@ -43,7 +43,7 @@ impl Mastership {
     /// What the election made of this manager.
     pub fn set_elected(&mut self, state: State, priority: Priority, now: Time) {
         let before = self.shown_priority();
-        let Some(elected) = &mut self.elected else { return };
+        let Some(elected) = &mut self.rank.elected else { return };
         let changed = elected.state != state;
         (elected.state, elected.priority) = (state, priority);
         if changed && self.state == SmState::Discovering && std::mem::take(&mut elected.undecided) {
@@ -58,19 +58,19 @@ impl Mastership {
 
     /// Whether the election, where there is one, made this manager master.
     pub(super) fn may_be_master(&self) -> bool {
-        self.elected.as_ref().is_none_or(|elected| elected.state == State::Master)
+        self.rank.elected.as_ref().is_none_or(|elected| elected.state == State::Master)
     }
 
     /// A survey ended, and the election has not.
     pub(super) fn await_election(&mut self) {
-        if let Some(elected) = &mut self.elected {
+        if let Some(elected) = &mut self.rank.elected {
             elected.undecided = true;
         }
     }
 
     /// While the election is awaited another may become master.
     pub(super) fn watch_election(&mut self, now: Time) {
-        let waits = self.elected.as_ref().is_some_and(|elected| elected.undecided);
+        let waits = self.rank.elected.as_ref().is_some_and(|elected| elected.undecided);
         if waits && let Some((guid, why)) = self.goes_before() {
             self.await_no_election();
             self.become_standby(format!("{guid} {why}"), now);
@@ -78,19 +78,19 @@ impl Mastership {
     }
 
     fn await_no_election(&mut self) {
-        if let Some(elected) = &mut self.elected {
+        if let Some(elected) = &mut self.rank.elected {
             elected.undecided = false;
         }
     }
 
     /// Whether mastership is handed over to a manager that shows this: while an election goes on, to none of ours.
     pub(super) fn yields_to(&self, info: &SmInfo) -> bool {
-        self.elected.as_ref().is_none_or(|elected| info.priority > elected.band.0)
+        self.rank.elected.as_ref().is_none_or(|elected| info.priority > elected.band.0)
     }
 
     /// A manager said what it is.
     pub(super) fn note_heard(&mut self, info: &SmInfo) {
-        if let Some(elected) = &mut self.elected
+        if let Some(elected) = &mut self.rank.elected
             && elected.heard.len() < MOST_PEERS
         {
             elected.heard.push_back(info.clone());
@@ -100,8 +100,8 @@ impl Mastership {
     /// What SMInfo told of another manager, as a message of the election: all that SMInfo does not say is as it is
     /// here. A master that goes before this one asks it to yield.
     pub fn next_vote(&mut self) -> Option<Message> {
-        let elected = self.elected.as_mut()?;
-        let own = self.own.as_ref()?.guid;
+        let elected = self.rank.elected.as_mut()?;
+        let own = self.home.own.as_ref()?.guid;
         loop {
             let info = elected.heard.pop_front()?;
             let Some((master, chosen)) = elected.band.read(info.priority) else { continue };
@@ -121,7 +121,7 @@ impl Mastership {
 
     /// Foreign managers that would go before one of ours are told of, once.
     pub(super) fn watch_foreign(&mut self) {
-        let Some(elected) = &self.elected else { return };
+        let Some(elected) = &self.rank.elected else { return };
         let band = elected.band;
         let is_foreign =
             |info: &SmInfo| band.alarms(info.priority) && band.read(info.priority).is_none();
@@ -142,7 +142,7 @@ impl Mastership {
                 priority: *priority,
             }));
         }
-        if let Some(elected) = &mut self.elected {
+        if let Some(elected) = &mut self.rank.elected {
             elected.alarmed = alarmed;
         }
     }
@@ -152,7 +152,7 @@ impl Mastership {
         let good = |port: &&Option<PortInfo>| {
             port.as_ref().is_none_or(|port| port.physical_state == PhysicalState::LinkUp)
         };
-        (self.ports.iter().filter(good).count() as u8, self.ports.len() as u8)
+        (self.home.ports.iter().filter(good).count() as u8, self.home.ports.len() as u8)
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     fn statement_10_the_physical_state_of_a_port_counts() {
         let good = |state, physical_state| {
             let mut mastership = Mastership::new(&Config::default());
-            mastership.ports =
+            mastership.home.ports =
                 vec![Some(PortInfo { state, physical_state, ..PortInfo::default() })];
             mastership.own_ports()
         };

@@ -73,7 +73,7 @@ impl Mastership {
         let Some(peer) = self.peers.get_mut(&to) else { return };
         // A master of its own copies nothing, even if it has not yet said in its session that it is one.
         let is_master = peer.info.as_ref().is_some_and(|info| info.state == SmState::Master);
-        let copies = if is_master { &self.kin } else { &self.copying }.contains(&to);
+        let copies = if is_master { &self.copies.kin } else { &self.copies.copying }.contains(&to);
         let since = *peer.awaited.get_or_insert(now);
         peer.awaited = Some(since).filter(|_| copies);
         let paused = peer.not_before > now || copies && now < since + COPYING;
@@ -123,13 +123,13 @@ impl Mastership {
     /// From now on this manager writes nothing, and asks nothing but whether the master is there.
     pub(super) fn become_standby(&mut self, why: String, now: Time) {
         self.handing = None;
-        self.held = false;
-        self.fence.clear();
-        self.rivals.clear();
-        (self.lost, self.claim, self.beside) = (None, None, false);
+        self.hold.held = false;
+        self.hold.fence.clear();
+        self.hold.rivals.clear();
+        (self.search.lost, self.search.claim, self.search.beside) = (None, None, false);
         self.set_state(SmState::Standby, why);
         self.order(Order::StandAside);
-        self.port_due = Some(now);
+        self.home.due = Some(now);
         for peer in self.peers.values_mut() {
             peer.due = peer.due.min(now + self.poll);
         }

@@ -25,7 +25,7 @@ impl Mastership {
             let yields = info.is_some_and(|info| rank(info) < rank(&own));
             if is_master && yields {
                 peer.joins.get_or_insert(now + PATIENCE);
-            } else if !is_master && !self.awaited.contains(guid) {
+            } else if !is_master && !self.copies.awaited.contains(guid) {
                 peer.joins = None;
             }
         }
@@ -50,17 +50,6 @@ impl Mastership {
 
     /// Whether the sweep may write nothing just now.
     pub const fn is_held(&self) -> bool {
-        self.held
-    }
-
-    /// These managers have a database that is to be joined to this one's.
-    pub fn set_awaited(&mut self, awaited: BTreeSet<Guid>, now: Time) {
-        if self.awaited != awaited {
-            self.awaited = awaited;
-            if self.state == SmState::Master {
-                self.consider(now);
-                self.flush();
-            }
-        }
+        self.hold.held
     }
 }

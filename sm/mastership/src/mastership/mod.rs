@@ -20,6 +20,7 @@
 
 mod bursts;
 mod control;
+mod copies;
 mod decide;
 mod elected;
 mod handover;
@@ -27,10 +28,12 @@ mod joining;
 mod peers;
 mod polls;
 mod questions;
+mod rank;
+mod search;
 mod seat;
 mod splitting;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use snin_fabric::{Guid, Lid};
 use snin_mad::{Attribute, Mad, Method, SmInfo, SmKey, SmState, Smp, Status, TransactionId};
@@ -40,16 +43,20 @@ use crate::cluster::Mandate;
 use crate::report::Report;
 use snin_sm_database::config::Config;
 use snin_sm_database::error::Dropped;
-use snin_sm_database::keys::KeyPolicy;
 use snin_sm_database::mad_address::{Destination, LocalPort};
 use snin_sm_database::managers::{Order, Own};
 
 pub use peers::Standing;
 
-use elected::Elected;
+use bursts::Bursts;
+use copies::Copies;
+use decide::Hold;
 use handover::{Handing, Linger};
 use peers::Peer;
 use questions::{Questions, Way};
+use rank::Rank;
+use search::Search;
+use seat::Home;
 
 /// A manager whose deadlines are missed by so much stood still: another may be master by now. Less where
 /// managers count as dead sooner.
@@ -82,12 +89,7 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Mastership {
     sm_key: u64,
-    /// The operator's.
-    priority: u8,
-    /// Where a cluster's service chooses, what it wants of this manager.
-    mandate: Option<Mandate>,
-    /// Where managers elect the master.
-    elected: Option<Elected>,
+    rank: Rank,
     poll: Time,
     retries: u32,
     state: SmState,
@@ -95,52 +97,17 @@ pub struct Mastership {
     told: SmState,
     /// Why this manager is what it is.
     why: String,
-    own: Option<Own>,
-    /// What each own port said last: its address, its master's, its capabilities.
-    ports: Vec<Option<snin_mad::PortInfo>>,
-    /// The one at which this manager sits.
-    seat: LocalPort,
-    /// When own ports were asked, and when they are again.
-    port_asked: Time,
-    port_due: Option<Time>,
+    home: Home,
     peers: BTreeMap<Guid, Peer>,
     questions: Questions,
     /// Mastership is being handed over.
     handing: Option<Handing>,
     /// This manager handed over, and answers subnet administration until the new one has taken over.
     linger: Option<Linger>,
-    /// After this manager stood still: who has to answer, or to be silent, before anything is written.
-    fence: BTreeSet<Guid>,
-    /// The sweep was told to write nothing.
-    held: bool,
-    /// Other masters. When one ends, all that it may have written is read again.
-    rivals: BTreeSet<Guid>,
-    /// A standby without a master, since when.
-    lost: Option<Time>,
-    /// Whose database this manager has a copy of, and when the copy was last known to have all of it.
-    copy: Option<(Guid, Time)>,
-    /// The master that was last heard of.
-    master: Option<Guid>,
-    /// This manager knows nothing of what hosts said, and another may: it does not go before that one.
-    blank: bool,
-    /// This manager looks for a master that it hears in a session and by no cable: it may be one beside it.
-    beside: bool,
-    /// It looks for none before.
-    looks_again: Time,
-    /// Managers that are about to have a copy of this one's database.
-    copying: BTreeSet<Guid>,
-    /// Masters of which one took over from the other, as they say in sessions: the earlier one stands by itself.
-    kin: BTreeSet<Guid>,
-    /// Managers that have a database which is to be joined to this one's.
-    awaited: BTreeSet<Guid>,
-    /// When a standby that goes before its master says so again, and how often it will.
-    claim: Option<(Time, u32)>,
-    /// Questions that came before this manager knew where it sits.
-    early: VecDeque<(LocalPort, Lid, Mad, Smp)>,
-    /// The most writes between two looks at other managers; none where M_Keys change with each new master.
-    burst: Option<u64>,
-    /// Writes sent so far.
-    written: u64,
+    hold: Hold,
+    search: Search,
+    copies: Copies,
+    bursts: Bursts,
     /// What SMInfo shows as this manager's activity.
     pub activity: u32,
     /// The table of managers is to be written anew.
@@ -153,39 +120,21 @@ impl Mastership {
     pub fn new(config: &Config) -> Self {
         Self {
             sm_key: config.sm_key,
-            priority: config.priority,
-            mandate: config.cluster.then_some(Mandate::None),
-            elected: config.election.map(Elected::new),
+            rank: Rank::new(config),
             poll: config.poll_interval(),
             retries: config.poll_retries,
             state: SmState::Discovering,
             told: SmState::Discovering,
             why: "it has begun".to_owned(),
-            own: None,
-            ports: vec![None; config.ports.max(1).into()],
-            seat: LocalPort(0),
-            port_asked: Time::ZERO,
-            port_due: None,
+            home: Home::new(config.ports),
             peers: BTreeMap::new(),
             questions: Questions::new(config),
             handing: None,
             linger: None,
-            fence: BTreeSet::new(),
-            held: false,
-            rivals: BTreeSet::new(),
-            lost: None,
-            copy: None,
-            master: None,
-            blank: false,
-            beside: false,
-            looks_again: Time::ZERO,
-            copying: BTreeSet::new(),
-            kin: BTreeSet::new(),
-            awaited: BTreeSet::new(),
-            claim: None,
-            early: VecDeque::new(),
-            burst: (config.m_key_policy == KeyPolicy::Given).then_some(config.burst.into()),
-            written: 0,
+            hold: Hold::default(),
+            search: Search::default(),
+            copies: Copies::default(),
+            bursts: Bursts::new(config),
             activity: 0,
             changed: false,
             outputs: VecDeque::new(),
@@ -260,7 +209,7 @@ impl Mastership {
 
     /// What this manager says of itself, once it knows where it sits.
     pub fn info(&self) -> Option<SmInfo> {
-        let own = self.own.as_ref()?;
+        let own = self.home.own.as_ref()?;
         Some(SmInfo {
             guid: own.guid,
             sm_key: SmKey(0),
@@ -272,13 +221,13 @@ impl Mastership {
 
     /// Whether this manager knows where it sits.
     pub const fn knows_itself(&self) -> bool {
-        self.own.is_some()
+        self.home.own.is_some()
     }
 
     /// This manager's port is known from now on: who asked before is answered.
     pub fn introduce(&mut self, own: Own, now: Time) {
-        (self.own, self.changed) = (Some(own), true);
-        for (port, source, mad, smp) in std::mem::take(&mut self.early) {
+        (self.home.own, self.changed) = (Some(own), true);
+        for (port, source, mad, smp) in std::mem::take(&mut self.home.early) {
             // It was taken once, and has a way back.
             let _ = self.asked((port, source), &mad, &smp, now);
         }
@@ -286,70 +235,37 @@ impl Mastership {
 
     /// What the operator made of this manager's priority.
     pub const fn operators_priority(&self) -> u8 {
-        self.priority
+        self.rank.operator
     }
 
-    /// What SMInfo shows. Without an election, a manager that the cluster chose goes before all others; one that
-    /// it chose when it was last heard, before all but that one.
+    /// What SMInfo shows.
     fn shown_priority(&self) -> u8 {
-        if let Some(elected) = &self.elected {
-            return elected.shown();
-        }
-        match self.mandate {
-            None => self.priority,
-            Some(Mandate::None) => self.priority.min(13),
-            Some(Mandate::Lapsed) => 14,
-            Some(Mandate::Held) => 15,
-        }
+        self.rank.shown()
     }
 
     /// The operator gives this manager another priority.
     pub fn set_priority(&mut self, priority: u8, now: Time) {
         let before = self.shown_priority();
-        self.priority = priority;
+        self.rank.operator = priority;
         self.reconsider(before, now);
     }
 
     /// What the cluster wants of this manager.
     pub fn set_mandate(&mut self, mandate: Mandate, now: Time) {
         let before = self.shown_priority();
-        self.mandate = Some(mandate);
+        self.rank.mandate = Some(mandate);
         self.reconsider(before, now);
     }
 
     fn reconsider(&mut self, before: u8, now: Time) {
         if self.shown_priority() != before {
-            (self.changed, self.claim) = (true, None);
+            (self.changed, self.search.claim) = (true, None);
             if self.state == SmState::Standby {
                 self.tell_master(now);
             }
             self.consider(now);
             self.flush();
         }
-    }
-
-    /// These managers are about to have a copy of this one's database: none of them is handed over to before.
-    /// `kin`: masters that took over from this one, or it from them.
-    pub fn set_copying(&mut self, copying: BTreeSet<Guid>, kin: BTreeSet<Guid>) {
-        (self.copying, self.kin) = (copying, kin);
-    }
-
-    /// Whose database this manager has a copy of, and when the copy was last known to have all of it.
-    pub const fn set_copy(&mut self, copy: Option<(Guid, Time)>) {
-        self.copy = copy;
-    }
-
-    /// Whether this manager knows nothing of what hosts said, while others may have copies of what it knew once.
-    pub const fn set_blank(&mut self, blank: bool) {
-        self.blank = blank;
-    }
-
-    /// Whether this manager has a copy of all that the last master knew when it was last heard.
-    fn has_copy(&self) -> bool {
-        self.copy.is_some_and(|(guid, at)| {
-            let heard = self.peers.get(&guid).and_then(|peer| peer.heard);
-            self.master == Some(guid) && heard.is_some_and(|heard| heard <= at + self.poll * 2)
-        })
     }
 
     /// The order by which this manager becomes master after another.
@@ -390,10 +306,10 @@ impl Mastership {
         let asker = mad.attribute::<SmInfo>().ok();
         let way = Way::back(smp, port, source).ok_or(Dropped::Request)?;
         let Some(mut info) = self.info() else {
-            if self.early.len() >= MOST_EARLY {
+            if self.home.early.len() >= MOST_EARLY {
                 return Err(Dropped::Request);
             }
-            self.early.push_back((port, source, mad.clone(), *smp));
+            self.home.early.push_back((port, source, mad.clone(), *smp));
             return Ok(());
         };
         // A manager that shows another key is shown none (IBA 14.4.7). A manager that shows none is shown the key:

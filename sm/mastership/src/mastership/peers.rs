@@ -99,7 +99,7 @@ impl Mastership {
     pub fn standings(&self, now: Time) -> Vec<Standing> {
         let own = self.info().map(|info| Standing {
             guid: info.guid,
-            at: self.own.as_ref().map(|own| own.at.clone()).unwrap_or_default(),
+            at: self.home.own.as_ref().map(|own| own.at.clone()).unwrap_or_default(),
             own: true,
             state: Some(self.state),
             priority: self.shown_priority(),
@@ -155,8 +155,8 @@ impl Mastership {
 
     /// After a survey: where this manager sits, and where others do.
     pub fn surveyed(&mut self, own: Option<Own>, found: Vec<Found>, now: Time) {
-        self.changed |= self.own != own;
-        self.own = own;
+        self.changed |= self.home.own != own;
+        self.home.own = own;
         let mut found: BTreeMap<Guid, Found> =
             found.into_iter().take(MOST_PEERS).map(|found| (found.guid, found)).collect();
         let gone: Vec<Guid> =
@@ -174,7 +174,7 @@ impl Mastership {
             (peer.lid, peer.trail, peer.m_key) = (found.lid, found.trail, found.m_key);
             if let Some(info) = found.info {
                 (peer.unanswered, peer.waiting, peer.heard) = (0, false, Some(now));
-                (peer.unreached, peer.cleared) = (0, self.written);
+                (peer.unreached, peer.cleared) = (0, self.bursts.written);
                 peer.foreign |= is_foreign(self.sm_key, info.sm_key);
                 peer.info = Some(info.clone());
                 self.note_heard(&info);
@@ -190,12 +190,12 @@ impl Mastership {
         self.questions.forget(
             |purpose| matches!(purpose, super::questions::Purpose::Poll(of, _) if of == guid),
         );
-        self.fence.remove(&guid);
+        self.hold.fence.remove(&guid);
         self.changed = true;
         if peer.told.is_some() {
             self.report(Report::ManagerGone { at: peer.told_at });
         }
-        self.rivals.remove(&guid)
+        self.hold.rivals.remove(&guid)
     }
 
     pub(super) fn report(&mut self, report: Report) {
@@ -204,7 +204,7 @@ impl Mastership {
 
     /// A manager spoke, asked or told: one that no survey has met is polled from now on.
     pub(super) fn met(&mut self, info: SmInfo, way: Way, now: Time) {
-        if self.own.as_ref().is_none_or(|own| own.guid == info.guid) {
+        if self.home.own.as_ref().is_none_or(|own| own.guid == info.guid) {
             return;
         }
         let is_known = self.peers.contains_key(&info.guid);
@@ -256,7 +256,7 @@ impl Mastership {
 
     /// Writes every manager that answers, and this one.
     pub fn commit(&self, database: &mut Database, now: Time) {
-        let own = self.own.as_ref().zip(self.info());
+        let own = self.home.own.as_ref().zip(self.info());
         let own = own.map(|(own, info)| (own.place, SmInfo { act_count: 0, ..info }));
         let others = self.peers.values().filter_map(|peer| Some((peer.place?, peer.told.clone()?)));
         let all: BTreeMap<Guid, Manager> = own

@@ -16,8 +16,9 @@ const APART: Time = Time::millis(10);
 impl Mastership {
     pub(super) fn next_poll(&self) -> Option<Time> {
         let first = self.counts_own_ports().then_some(Time::ZERO);
-        let own = self.port_due.or(first).filter(|_| self.watches_own_port());
-        let claim = self.claim.map(|(due, _)| due).filter(|_| self.state == SmState::Standby);
+        let own = self.home.due.or(first).filter(|_| self.watches_own_port());
+        let claim =
+            self.search.claim.map(|(due, _)| due).filter(|_| self.state == SmState::Standby);
         let peers = self.peers.values().map(|peer| peer.due).min();
         [own, claim, peers].into_iter().flatten().min()
     }
@@ -57,7 +58,7 @@ impl Mastership {
         let until = now + self.poll * (u64::from(self.retries) + 1);
         let watched = self.state == SmState::Standby || peer.unreached > 0;
         let ways = peer.ways(master).into_iter().take(if watched { 2 } else { 1 });
-        let (m_key, asked) = (peer.m_key, (guid, self.written));
+        let (m_key, asked) = (peer.m_key, (guid, self.bursts.written));
         for way in ways {
             self.questions.poll(asked, way, m_key, &own, until);
         }
@@ -80,21 +81,22 @@ impl Mastership {
 
     /// Which own ports have a link matters in every state: the manager may move over, or is elected by that.
     fn counts_own_ports(&self) -> bool {
-        (self.ports.len() > 1 || self.elected.is_some()) && self.own.is_some()
+        (self.home.ports.len() > 1 || self.rank.elected.is_some()) && self.home.own.is_some()
     }
 
     /// Whether own ports have a link, which address they have, and which their master.
     fn ask_own_port(&mut self, now: Time) {
-        if self.port_due.is_none_or(|due| due <= now) {
-            (self.port_asked, self.port_due) = (now, Some(now + self.poll));
-            (0..self.ports.len() as u32).for_each(|n| self.questions.own_port(LocalPort(n), now));
+        if self.home.due.is_none_or(|due| due <= now) {
+            (self.home.asked, self.home.due) = (now, Some(now + self.poll));
+            (0..self.home.ports.len() as u32)
+                .for_each(|n| self.questions.own_port(LocalPort(n), now));
         }
     }
 
     /// An own port is not what it was: all are asked, unless that was done just now.
     pub fn port_changed(&mut self, now: Time) {
-        let soon = now.max(self.port_asked + APART);
-        self.port_due = Some(self.port_due.map_or(soon, |due| due.min(soon)));
+        let soon = now.max(self.home.asked + APART);
+        self.home.due = Some(self.home.due.map_or(soon, |due| due.min(soon)));
         if self.is_active() {
             self.poll_peers(now);
         }

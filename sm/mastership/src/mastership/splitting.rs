@@ -19,10 +19,13 @@ impl Mastership {
     /// reaches what the master writes.
     pub(super) fn look_for(&mut self, master: Guid, now: Time) {
         let reached = |peer: &super::Peer| peer.unreached <= (self.retries + 1) * SILENCES;
-        if self.is_cut() || self.looks_again > now || self.peers.get(&master).is_none_or(reached) {
+        if self.is_cut()
+            || self.search.looks_again > now
+            || self.peers.get(&master).is_none_or(reached)
+        {
             return;
         }
-        (self.looks_again, self.beside) = (now + REST, true);
+        (self.search.looks_again, self.search.beside) = (now + REST, true);
         let why = format!("{master} is heard in its session, and by no cable");
         (self.state, self.why, self.changed) = (SmState::Discovering, why, true);
         self.order(Order::Begin);
@@ -30,11 +33,11 @@ impl Mastership {
 
     /// Whether the last master is one beside this one, of the rest of a subnet that was cut in two.
     pub const fn is_beside(&self) -> bool {
-        self.beside
+        self.search.beside
     }
 
     /// The master that this manager follows by what it says in the fabric.
     pub fn followed(&self) -> Option<Guid> {
-        self.master.filter(|_| self.state == SmState::Standby)
+        self.search.master.filter(|_| self.state == SmState::Standby)
     }
 }
