@@ -27,7 +27,7 @@ use snin_sm::daemon::settings::{Settings, objection};
 use snin_sm::daemon::storage::Storage;
 use snin_sm::daemon::summary;
 use snin_sm::port::{Capture, Choice, Options, open};
-use snin_sm_core::Manager;
+use snin_sm_core::Core;
 use tracing::{error, warn};
 
 fn main() -> ExitCode {
@@ -117,9 +117,9 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         Some(file) => Tape::create(file, (&config, &saved, &said), kept.epoch(), clock.now())?,
         None => Tape::none(),
     };
-    let manager = Manager::new(config, saved, said);
-    let mut manager = manager.map_err(|error| objection(&loaded, &error))?;
-    manager.set_epoch(clock.epoch());
+    let core = Core::new(config, saved, said);
+    let mut core = core.map_err(|error| objection(&loaded, &error))?;
+    core.manager_mut().set_epoch(clock.epoch());
     let timeout = Time::millis(settings.transaction_timeout.into());
     let keys: Vec<u64> =
         [settings.m_key].iter().chain(&settings.former_m_keys).map(|key| key.0).collect();
@@ -137,12 +137,12 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         ports.push(port);
     }
     let outlets = Outlets::open(settings, group, log)?;
-    manager.set_readable(outlets.mirrors.is_readable());
+    core.manager_mut().set_readable(outlets.mirrors.is_readable());
     let mut storage = Storage::new(memory, kept);
     if let Some(failure) = unmade {
         storage.lacks_secret(failure, clock.now());
     }
-    let daemon = Daemon::new(clock, manager, storage, ports, outlets)?;
+    let daemon = Daemon::new(clock, core, storage, ports, outlets)?;
     let mut daemon = daemon.recorded(tape);
     daemon.read_again(settings.partition_config_file.clone(), settings.qos_policy_file.clone());
     daemon.configure(settings)?;

@@ -35,7 +35,6 @@ use snin_sm_database::qos_policy::QosPolicy;
 use snin_sm_database::records::{self, Database};
 use snin_sm_database::saved::Saved;
 use snin_sweep::Missing;
-use snin_sweep::Reader;
 use snin_sweep::Sweep;
 
 /// How often one turn goes between the cores; what is left is for the next one.
@@ -49,8 +48,6 @@ const MOST_ROUNDS: usize = 64;
 pub struct Manager {
     config: Config,
     sweep: Sweep,
-    /// Where another manager keeps the subnet: it alone is at work then, and none of the others is told anything.
-    reader: Option<Box<Reader>>,
     database: Database,
     administration: Administration,
     configuration: Configuration,
@@ -83,16 +80,15 @@ impl Manager {
     /// A manager that has seen nothing yet. It asks nothing before [`Event::Start`].
     ///
     /// # Errors
-    /// When a number of the configuration is out of range.
+    /// When a number of the configuration is out of range, or the subnet is another manager's.
     pub fn new(
         config: Config,
         saved: Saved,
         kept: impl IntoIterator<Item = records::KeptRecord>,
     ) -> Result<Self, ConfigError> {
-        let reader = match config.read_only {
-            true => Some(Box::new(Reader::new(config.clone(), &saved)?)),
-            false => None,
-        };
+        if config.read_only {
+            return Err(ConfigError::ReadOnly);
+        }
         let mut sweep = Sweep::new(config.clone(), saved)?;
         sweep.be_judged();
         sweep.consult();
@@ -114,7 +110,6 @@ impl Manager {
         Ok(Self {
             config,
             sweep,
-            reader,
             database,
             administration,
             configuration,
@@ -135,12 +130,6 @@ impl Manager {
 
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
     pub fn handle(&mut self, event: Event<'_>, now: Time) {
-        if let Some(reader) = &mut self.reader {
-            if let Some(event) = event.for_sweep() {
-                reader.handle(event, now);
-            }
-            return;
-        }
         self.mastership.notice_stall(self.next_deadline(), now);
         match event {
             Event::General { port, from, bytes }
@@ -229,9 +218,6 @@ impl Manager {
 
     /// The next thing to be done, if there is one.
     pub fn poll_output(&mut self) -> Option<Output> {
-        if let Some(reader) = &mut self.reader {
-            return reader.poll_output().map(Output::from);
-        }
         let port = self.mastership.seat();
         let answer = |(to, mad)| Output::Answer { port, to, mad };
         self.outputs.pop_front().or_else(|| {
@@ -267,9 +253,6 @@ impl Manager {
 
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
-        if let Some(reader) = &self.reader {
-            return reader.next_deadline();
-        }
         let administration = self.administration.next_deadline(&self.database);
         let groups = (self.owes_groups && self.sweep.is_waiting()).then_some(self.group_from);
         let configuration = self.configuration.next_deadline();
@@ -283,9 +266,6 @@ impl Manager {
 
     /// Does what is due at `now`; too early a call does nothing.
     pub fn handle_deadline(&mut self, now: Time) {
-        if let Some(reader) = &mut self.reader {
-            return reader.handle_deadline(now);
-        }
         self.mastership.notice_stall(self.next_deadline(), now);
         self.mastership.activity = self.sweep.metrics().smps() as u32;
         self.mastership.handle_deadline(now);

@@ -27,6 +27,9 @@ pub enum ConfigError {
     /// Ports with keys of their own that show nothing without them.
     #[error("m_key_protect is {0}: where each port has an M_Key of its own it is 0 or 1")]
     HiddenPorts(u8),
+    /// A manager writes: where it may not, a reader is at work in its place.
+    #[error("another manager keeps the subnet: it is read, and not managed")]
+    ReadOnly,
 }
 
 /// Why something that came in was dropped.

@@ -187,7 +187,7 @@ impl Daemon {
         let objections = self.objections(&expected);
         self.instruct(Instruction::Expect { expected: Some(Arc::new(expected)), forced })?;
         self.feed(Event::Cluster(Box::new(ClusterEvent::Version(version))))?;
-        let enforced = self.manager.configuration().is_enforced(self.clock.now());
+        let enforced = self.core.manager().configuration().is_enforced(self.clock.now());
         info!("expected configuration {version}, by {by}");
         self.outlets
             .notify("CONFIGURATION", json!({ "version": version, "by": by, "forced": forced }));
@@ -249,7 +249,7 @@ impl Daemon {
         let version = asked.version.unwrap_or_else(|| self.versions.version());
         match (self.versions.text(version), &self.outlets.sharing) {
             (Ok(text), _) => {
-                let seen = asked.lines.then(|| self.manager.seen());
+                let seen = asked.lines.then(|| self.core.manager().seen());
                 Ok(made(asked, move |_| {
                     let text = match seen {
                         Some(seen) => lines::write(&parse(&text, "the version")?, &behind(&seen)),

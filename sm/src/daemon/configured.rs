@@ -47,7 +47,7 @@ impl Daemon {
         self.instruct(Instruction::Limit(limits))?;
         let (versions, expect) = Versions::open(settings)?;
         self.versions = versions;
-        if self.manager.cluster().is_some() {
+        if self.core.manager().cluster().is_some() {
             let version = self.versions.version();
             self.feed(Event::Cluster(Box::new(ClusterEvent::Version(version))))?;
         } else if settings.consent == ConsentFrom::Static {
@@ -65,7 +65,7 @@ impl Daemon {
         let now = self.clock.now();
         let is_due = self.versions.unmarked && self.versions.trouble.is_due(now);
         let Some(folder) = self.versions.folder.as_ref().filter(|_| is_due) else { return };
-        let lines = self.manager.configuration().kept().map(|((guid, port), mark)| {
+        let lines = self.core.manager().configuration().kept().map(|((guid, port), mark)| {
             let (kind, why) = match mark {
                 Mark::Quarantined(why) => ("quarantined", why.clone()),
                 Mark::PhasedOut(why) => ("phased-out", why.clone()),
@@ -150,7 +150,7 @@ impl Daemon {
 
     /// What makes the text of what there is now.
     pub(super) fn learn(&self, asked: LearnConfiguration) -> Result<Answer, Refused> {
-        let seen = self.manager.seen();
+        let seen = self.core.manager().seen();
         if seen.switches.is_empty() {
             return Err("no switch was discovered yet".into());
         }
@@ -166,7 +166,7 @@ impl Daemon {
     }
 
     pub(super) fn differences(&self, expected: &Expected) -> Differences {
-        let found = differences(expected, &self.manager.seen());
+        let found = differences(expected, &self.core.manager().seen());
         let told = found.iter().map(|difference| {
             let (guid, port) = difference.place;
             let at = difference.at.clone();
@@ -177,25 +177,25 @@ impl Daemon {
 
     /// How expected ports are; without `all` those that are not as they should be.
     pub(super) fn ports(&self, all: bool) -> Ports {
-        let ports = self.manager.configuration().status().map(|port| {
+        let ports = self.core.manager().configuration().status().map(|port| {
             let (guid, num) = port.place;
             let expected = port.mode.name().to_owned();
             Port { at: port.at, guid, port: num.0, expected, state: port.state, why: port.why }
         });
         Ports {
             version: self.versions.version(),
-            enforced: self.manager.configuration().is_enforced(self.clock.now()),
+            enforced: self.core.manager().configuration().is_enforced(self.clock.now()),
             ports: ports.filter(|port| all || port.state != PortState::Ok).collect(),
         }
     }
 
     pub(super) fn objections(&self, expected: &Expected) -> Vec<String> {
-        check(expected, &self.manager.seen()).iter().map(ToString::to_string).collect()
+        check(expected, &self.core.manager().seen()).iter().map(ToString::to_string).collect()
     }
 
     /// Whether what a file expects may be applied.
     pub(super) fn applicable(&self, expected: &Expected) -> Result<(), String> {
-        if self.manager.seen().switches.is_empty() {
+        if self.core.manager().seen().switches.is_empty() {
             let why = "no switch was discovered here, so nothing can be checked";
             return Err(format!("{why}: --force applies it nevertheless"));
         }
@@ -214,7 +214,7 @@ impl Daemon {
         named: &str,
         instruction: impl Fn(Place) -> Instruction,
     ) -> Result<PortsTold, Refused> {
-        let places = places(&*in_force(&self.manager)?, named)?;
+        let places = places(&*in_force(self.core.manager())?, named)?;
         for &place in &places {
             self.instruct(instruction(place))?;
         }

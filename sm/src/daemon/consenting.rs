@@ -145,7 +145,7 @@ impl Daemon {
     /// What the cluster's service holds for managers, and what that means for this one.
     pub(super) fn cluster(&self) -> Result<manager::Cluster, String> {
         let cluster =
-            self.manager.cluster().ok_or("no cluster is configured: `cluster` is unset")?;
+            self.core.manager().cluster().ok_or("no cluster is configured: `cluster` is unset")?;
         let verdict = cluster.verdict(self.clock.now());
         let entries = cluster.entries().cloned().unwrap_or_default();
         let managers = entries.managers.iter();

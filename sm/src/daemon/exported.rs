@@ -89,7 +89,7 @@ fn subnet(page: &mut Page, daemon: &Daemon, status: &Status) {
 }
 
 fn traffic(page: &mut Page, daemon: &Daemon) {
-    let metrics = daemon.manager.metrics();
+    let metrics = daemon.core.metrics();
     let sent = metrics.sent.iter().map(|(&(id, method), &count)| {
         let named = attribute::name(Class::DirectedSubnet, id).unwrap_or("?");
         let method = Method::new(method).name().unwrap_or("?");
@@ -100,7 +100,7 @@ fn traffic(page: &mut Page, daemon: &Daemon) {
     page.counter("snin_sm_smp_unanswered", "Questions given up", metrics.unanswered);
     page.counter("snin_sm_smp_answers", "Answers", metrics.answers);
     page.counter("snin_sm_smp_refused", "Answers that said no", metrics.refused);
-    page.gauge("snin_sm_smps_in_flight", "SMPs in flight", daemon.manager.in_flight() as f64);
+    page.gauge("snin_sm_smps_in_flight", "SMPs in flight", daemon.core.in_flight() as f64);
     let dropped = Dropped::ALL.iter().map(|why| {
         let labels: Labels = vec![("reason", why.to_string())];
         (labels, metrics.dropped.get(why).copied().unwrap_or(0))
@@ -119,7 +119,7 @@ fn traffic(page: &mut Page, daemon: &Daemon) {
 
 /// What hosts ask, and what became of it.
 fn administration(page: &mut Page, daemon: &Daemon) {
-    let metrics = daemon.manager.administration();
+    let metrics = daemon.core.manager().administration();
     let requests = metrics.requests.iter().map(|(&(id, method), &count)| {
         let named = attribute::name(Class::Administration, id).unwrap_or("?");
         let method = Method::new(method).name().unwrap_or("?");
@@ -146,7 +146,7 @@ fn administration(page: &mut Page, daemon: &Daemon) {
     let reasons = DropReason::ALL
         .map(|(why, name)| (vec![("reason", name.to_owned())], daemon.demultiplexer.dropped(why)));
     page.counters("snin_sm_undeliverable", "Datagrams that are no core's", reasons);
-    let database = daemon.manager.database();
+    let database = daemon.core.manager().database();
     let rows = [
         ("groups", database.all::<Groups>().len()),
         ("members", database.all::<Members>().len()),
@@ -158,7 +158,7 @@ fn administration(page: &mut Page, daemon: &Daemon) {
 }
 
 fn sweeps(page: &mut Page, daemon: &Daemon, status: &Status) {
-    let metrics = daemon.manager.metrics();
+    let metrics = daemon.core.metrics();
     let sweeps = [
         ("full", metrics.full_sweeps),
         ("light", metrics.light_sweeps),

@@ -191,7 +191,7 @@ impl Daemon {
 
     /// How far mirrors are: `mirrors` of the manager with this GUID, as this one knows it.
     pub(super) fn mirror_of(&self, guid: Guid) -> Option<Mirror> {
-        let state = self.manager.mirrors().into_iter().find(|state| state.other == guid);
+        let state = self.core.manager().mirrors().into_iter().find(|state| state.other == guid);
         state.map(|MirrorState { follows, whole, behind, differ, .. }| Mirror {
             follows,
             whole,

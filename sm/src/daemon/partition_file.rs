@@ -82,7 +82,7 @@ impl Daemon {
     fn read_qos_policy(&mut self) -> Result<(), Failure> {
         self.told.qos_policy_refused = None;
         match qos_policy(self.qos_policy_file.as_deref()) {
-            Ok(policy) if policy != *self.manager.qos_policy() => {
+            Ok(policy) if policy != *self.core.manager().qos_policy() => {
                 self.feed(Event::QosPolicy(Box::new(policy)))
             }
             Ok(_) => Ok(()),
@@ -99,7 +99,7 @@ impl Daemon {
     pub(super) fn look_again(&mut self) -> Result<(), Failure> {
         self.read_qos_policy()?;
         match read(self.partition_file.as_deref()) {
-            Ok(partitions) if partitions != *self.manager.partitions() => {
+            Ok(partitions) if partitions != *self.core.manager().partitions() => {
                 self.told.partitions_refused = None;
                 return self.feed(Event::Partitions(Box::new(partitions)));
             }

@@ -17,7 +17,7 @@ use snin_mastership::control::Control;
 use snin_mastership::mirror::{Link, MirrorEvent};
 use snin_protocol::{Time, codec};
 use snin_sm_core::Preferences;
-use snin_sm_core::{Event, Manager, Output};
+use snin_sm_core::{Core, Event, Output};
 use snin_sm_database::config::Config;
 use snin_sm_database::judgement::Consent;
 use snin_sm_database::keys::KeySecret;
@@ -333,8 +333,8 @@ fn outcome(output: &Output) -> Option<Vec<u8>> {
 
 /// A manager that is told again what a recorded one was told.
 pub struct Replaying {
-    /// The manager.
-    pub manager: Manager,
+    /// The manager, or a reader in its place.
+    pub core: Core,
     /// Computations that the manager gave out, by number, until their results are due.
     jobs: BTreeMap<u64, Job>,
 }
@@ -346,23 +346,23 @@ impl Replay for Replaying {
     type Output = Output;
 
     fn make(made: &Made, _at: Time) -> Result<Self, String> {
-        Ok(Self { manager: made.manager()?, jobs: BTreeMap::new() })
+        Ok(Self { core: made.core()?, jobs: BTreeMap::new() })
     }
 
     fn tell(&mut self, told: Option<Entry>, now: Time) -> Result<(), String> {
         match told.map(|Entry(told)| told) {
-            None => self.manager.handle_deadline(now),
+            None => self.core.handle_deadline(now),
             Some(Told::Computed { job }) => {
                 let job = self.jobs.remove(&job).ok_or("of a job that was not given")?;
-                self.manager.handle(Event::Computed(Box::new(job.run())), now);
+                self.core.handle(Event::Computed(Box::new(job.run())), now);
             }
-            Some(told) => told.give(&mut self.manager, now).ok_or("not understood")?,
+            Some(told) => told.give(&mut self.core, now).ok_or("not understood")?,
         }
         Ok(())
     }
 
     fn poll_output(&mut self) -> Option<Output> {
-        self.manager.poll_output()
+        self.core.poll_output()
     }
 
     fn compared(output: &Output) -> Option<Vec<u8>> {
@@ -377,7 +377,7 @@ impl Replay for Replaying {
 }
 
 impl Made {
-    fn manager(&self) -> Result<Manager, String> {
+    fn core(&self) -> Result<Core, String> {
         let lmc = |bits: u8| Lmc::new(bits).ok_or_else(|| format!("no LMC is {bits}"));
         let mut saved = Saved { lmc: self.lmc.map(lmc).transpose()?, ..Saved::default() };
         for &(guid, lid, bits) in &self.lids {
@@ -393,63 +393,63 @@ impl Made {
             kept::parse(line, epoch).ok_or_else(|| format!("not understood: `{line:.60}`"))
         });
         let kept: Vec<KeptRecord> = kept.collect::<Result<_, _>>()?;
-        let mut manager =
-            Manager::new(self.config.clone(), saved, kept).map_err(|error| error.to_string())?;
-        manager.set_epoch(Time((epoch.max(0.0) * 1e9) as u64));
-        Ok(manager)
+        let mut core =
+            Core::new(self.config.clone(), saved, kept).map_err(|error| error.to_string())?;
+        core.manager_mut().set_epoch(Time((epoch.max(0.0) * 1e9) as u64));
+        Ok(core)
     }
 }
 
 impl Told {
-    fn give(self, manager: &mut Manager, now: Time) -> Option<()> {
+    fn give(self, core: &mut Core, now: Time) -> Option<()> {
         match self {
-            Self::Start => manager.handle(Event::Start, now),
-            Self::Resweep => manager.handle(Event::Resweep, now),
+            Self::Start => core.handle(Event::Start, now),
+            Self::Resweep => core.handle(Event::Resweep, now),
             Self::Mad { port, source, bytes } => {
                 let bytes = unhex(&bytes)?;
                 let (port, source) = (LocalPort(port), Lid(source));
-                manager.handle(Event::Mad { port, source, bytes: &bytes }, now);
+                core.handle(Event::Mad { port, source, bytes: &bytes }, now);
             }
             Self::General { port, lid, qp, sl, p_key, bytes } => {
                 let bytes = unhex(&bytes)?;
                 let (lid, p_key) = (Lid(lid), PKey(p_key));
                 let (port, from) = (LocalPort(port), Origin { lid, qp, sl, p_key });
-                manager.handle(Event::General { port, from, bytes: &bytes }, now);
+                core.handle(Event::General { port, from, bytes: &bytes }, now);
             }
-            Self::Clear { version } => manager.handle(Event::Clear { version }, now),
+            Self::Clear { version } => core.handle(Event::Clear { version }, now),
             Self::Prefer { pins, slices } => {
                 let pin = |(from, to, lid)| ((Guid(from), Guid(to)), Lid(lid));
                 let slice = |(port, job, lid)| (Guid(port), Slice { job, lid: Lid(lid) });
                 let pins = pins.into_iter().map(pin).collect();
                 let slices = slices.into_iter().map(slice).collect();
-                manager.handle(Event::Prefer(Box::new(Preferences { pins, slices })), now);
+                core.handle(Event::Prefer(Box::new(Preferences { pins, slices })), now);
             }
-            Self::RotateKeys => manager.handle(Event::RotateKeys, now),
+            Self::RotateKeys => core.handle(Event::RotateKeys, now),
             Self::Configuration(wanted) => {
                 let instruction = Box::new(wanted.instruction()?);
-                manager.handle(Event::Configuration(instruction), now);
+                core.handle(Event::Configuration(instruction), now);
             }
-            Self::Cluster(event) => manager.handle(Event::Cluster(Box::new(event)), now),
+            Self::Cluster(event) => core.handle(Event::Cluster(Box::new(event)), now),
             Self::Instruct { to, control } => {
                 let control = Control::of(control)?;
-                manager.handle(Event::Instruct { to, control }, now);
+                core.handle(Event::Instruct { to, control }, now);
             }
-            Self::Priority(priority) => manager.handle(Event::Priority(priority), now),
+            Self::Priority(priority) => core.handle(Event::Priority(priority), now),
             Self::QosPolicy(text) => {
-                manager.handle(Event::QosPolicy(Box::new(text.parse().ok()?)), now);
+                core.handle(Event::QosPolicy(Box::new(text.parse().ok()?)), now);
             }
             Self::Partitions(text) => {
-                manager.handle(Event::Partitions(Box::new(text.parse().ok()?)), now);
+                core.handle(Event::Partitions(Box::new(text.parse().ok()?)), now);
             }
-            Self::Crowded(crowded) => manager.handle(Event::Crowded(crowded), now),
-            Self::Health(node) => manager.handle(Event::Health(node), now),
+            Self::Crowded(crowded) => core.handle(Event::Crowded(crowded), now),
+            Self::Health(node) => core.handle(Event::Health(node), now),
             Self::LinkTested(number, arrived) => {
-                manager.handle(Event::LinkTested { number, arrived }, now);
+                core.handle(Event::LinkTested { number, arrived }, now);
             }
-            Self::PortChanged => manager.handle(Event::PortChanged, now),
+            Self::PortChanged => core.handle(Event::PortChanged, now),
             Self::Mirror(link, what, frame) => {
                 let event = mirror_event(Link(link), what, &unhex(&frame)?)?;
-                manager.handle(Event::Mirror(Box::new(event)), now);
+                core.handle(Event::Mirror(Box::new(event)), now);
             }
             Self::Computed { .. } => return None,
         }

@@ -179,7 +179,7 @@ impl Daemon {
 
     /// Tries again to write what could not be written, and tells what is new of that.
     pub(super) fn tell_of_storage(&mut self, now: Time) {
-        let news = self.storage.work(self.manager.database(), now);
+        let news = self.storage.work(self.core.manager().database(), now);
         for news in news.into_iter().chain(self.versions.trouble.news()) {
             match news {
                 News::Failed(why) => {
@@ -196,7 +196,7 @@ impl Daemon {
 
     fn state(&mut self, state: SmState) {
         let named = name(state);
-        let why = self.manager.why().to_owned();
+        let why = self.core.manager().why().to_owned();
         info!("this subnet manager: {named}: {why}");
         self.outlets.notify("STATE_CHANGE", json!({ "state": named, "why": why }));
         if state != SmState::Master {
@@ -231,11 +231,11 @@ impl Daemon {
     /// These wait for no groups: hosts may join without end.
     pub(super) fn note_quiet(&mut self) {
         let is_waited_for = !self.ready || !self.waiting.is_empty();
-        if !(self.manager.is_idle() || is_waited_for && self.manager.has_swept()) {
+        if !(self.core.is_idle() || is_waited_for && self.core.has_swept()) {
             return;
         }
         let Some(began) = self.busy_since.take() else { return };
-        let metrics = self.manager.metrics();
+        let metrics = self.core.metrics();
         let lasted = self.clock.now() - began;
         let activity = between(&self.counted, metrics, lasted);
         self.counted = metrics.clone();

@@ -116,7 +116,7 @@ impl Daemon {
             Request::ShowConfiguration(asked) => self.show_version(client, asked),
             Request::CompareConfiguration(mut asked) => match asked.file.take() {
                 Some(file) => self.read_file(of_file(file, Purpose::Compare)),
-                None => said(&asked, self.differences(&*in_force(&self.manager)?)),
+                None => said(&asked, self.differences(&*in_force(self.core.manager())?)),
             },
             Request::CheckConfiguration(asked) => {
                 self.read_file(of_file(asked.file, Purpose::Check))
@@ -172,7 +172,7 @@ impl Daemon {
     /// The client hears when every port has its new key.
     fn rotate_keys(&mut self, client: Client) -> Result<Answer, Refused> {
         self.writes()?;
-        if !self.manager.generates_keys() {
+        if !self.core.manager().generates_keys() {
             return Err("M_Keys are not generated: m_key_policy is given".into());
         }
         self.waiting.push(client);
@@ -182,12 +182,12 @@ impl Daemon {
 
     /// Whether this manager writes to the subnet; else why it does not.
     fn writes(&self) -> Result<(), String> {
-        let state = self.manager.state();
+        let state = self.core.manager().state();
         if !matches!(state, SmState::Master | SmState::Discovering) {
             let state = state_of(state).map_or("unknown", |state| state.name());
-            return Err(format!("this subnet manager is {state}: {}", self.manager.why()));
+            return Err(format!("this subnet manager is {state}: {}", self.core.manager().why()));
         }
-        match self.manager.noticed().1.first() {
+        match self.core.manager().noticed().1.first() {
             Some(rival) => Err(format!(
                 "{rival}, with another sm_key: nothing is written until one of the two ends"
             )),
@@ -202,7 +202,7 @@ impl Daemon {
             return Err(why.into());
         }
         let name = asked.name.as_deref().unwrap_or_default();
-        let snapshot = self.manager.snapshot(name, self.clock.now());
+        let snapshot = self.core.manager().snapshot(name, self.clock.now());
         let snapshot = snapshot.ok_or("the manager does not know yet at which port it is")?;
         Ok(made(asked, move |asked| {
             Ok(Database { database: merge::write(&snapshot, asked.secrets) })
@@ -221,7 +221,7 @@ impl Daemon {
             why: manager.why.clone(),
             mirror: self.mirror_of(manager.guid),
         };
-        let all = self.manager.managers(self.clock.now());
+        let all = self.core.manager().managers(self.clock.now());
         Managers { managers: all.iter().map(described).collect() }
     }
 
@@ -241,7 +241,7 @@ impl Daemon {
     }
 
     fn view(&self) -> Result<Arc<FabricView>, String> {
-        let view = self.manager.view().filter(|_| self.told.up);
+        let view = self.core.view().filter(|_| self.told.up);
         view.cloned().ok_or_else(|| "the subnet is not up".to_owned())
     }
 }

@@ -28,7 +28,7 @@ use super::views::Views;
 use super::wire::Wire;
 use crate::port::Port;
 use snin_mastership::control::Control;
-use snin_sm_core::Manager;
+use snin_sm_core::Core;
 use snin_sm_core::intake::{Hearing, Intake, IntakeLimits, Waiting};
 use snin_sm_core::{Event, Output};
 use snin_sweep::Metrics;
@@ -68,7 +68,7 @@ impl Clock {
 /// A core, its ports, and all that the two need of a machine.
 pub struct Daemon {
     pub(super) clock: Clock,
-    pub(super) manager: Manager,
+    pub(super) core: Core,
     pub(super) demultiplexer: Demultiplexer,
     pub(super) storage: Storage,
     pub(super) wire: Wire,
@@ -113,18 +113,18 @@ impl Daemon {
     /// When the system has no more threads or descriptors.
     pub fn new(
         clock: Clock,
-        manager: Manager,
+        core: Core,
         storage: Storage,
         ports: Vec<Box<dyn Port>>,
         outlets: Outlets,
     ) -> Result<Self, Failure> {
         let watchdog = service::watchdog().and_then(|every| u64::try_from(every.as_nanos()).ok());
         let watchdog = watchdog.map(Time);
-        let busy_is_told = manager.tells_busy();
+        let busy_is_told = core.manager().tells_busy();
         Ok(Self {
             clock,
             demultiplexer: Demultiplexer::default(),
-            manager,
+            core,
             storage,
             wire: Wire::new(ports),
             outlets,
@@ -171,7 +171,7 @@ impl Daemon {
     pub fn once(&mut self) -> Result<Status, Failure> {
         self.begin()?;
         while !self.turn()? {
-            if self.manager.is_idle() && self.wire.is_flushed() {
+            if self.core.is_idle() && self.wire.is_flushed() {
                 break;
             }
             self.wait()?;
@@ -196,8 +196,8 @@ impl Daemon {
 
     fn begin(&mut self) -> Result<(), Failure> {
         // IsSM would have the manager that stays ask what this one is.
-        if !self.manager.is_read_only() {
-            self.wire.sit(self.manager.seat())?;
+        if !self.core.is_read_only() {
+            self.wire.sit(self.core.manager().seat())?;
         }
         self.feed(Event::Start)
     }
@@ -274,13 +274,13 @@ impl Daemon {
     pub(super) fn feed(&mut self, event: Event<'_>) -> Result<(), Failure> {
         let now = self.clock.now();
         self.tape.event(now, Some(&event));
-        self.manager.handle(event, now);
+        self.core.handle(event, now);
         self.follow_up(now)
     }
 
     fn follow_up(&mut self, now: Time) -> Result<(), Failure> {
         self.perform(now)?;
-        if self.busy_since.is_none() && !self.manager.is_idle() {
+        if self.busy_since.is_none() && !self.core.is_idle() {
             self.busy_since = Some(now);
         }
         Ok(())
@@ -295,7 +295,7 @@ impl Daemon {
                 self.hearing.all_read(now);
                 break;
             };
-            match self.demultiplexer.sort(port, &received, self.manager.own_keys()) {
+            match self.demultiplexer.sort(port, &received, self.core.manager().own_keys()) {
                 Some(Sorted::Asked(from)) => {
                     let request = Waiting { port, from, mad: received.mad };
                     if let Err(request) = self.intake.put(request) {
@@ -304,7 +304,7 @@ impl Daemon {
                 }
                 Some(Sorted::Core(event)) => {
                     self.tape.event(now, Some(&event));
-                    self.manager.handle(event, now);
+                    self.core.handle(event, now);
                 }
                 None => {}
             }
@@ -316,9 +316,9 @@ impl Daemon {
     /// silent.
     fn end_waits(&mut self) -> Result<(), Failure> {
         let now = self.hearing.until();
-        if self.manager.next_deadline().is_some_and(|deadline| deadline <= now) {
+        if self.core.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.tape.event(now, None);
-            self.manager.handle_deadline(now);
+            self.core.handle_deadline(now);
             self.follow_up(now)?;
         }
         Ok(())
@@ -327,7 +327,7 @@ impl Daemon {
     /// Serves some of what hosts ask.
     fn serve_hosts(&mut self) -> Result<(), Failure> {
         let begin = self.clock.now();
-        let busy = !self.manager.is_idle();
+        let busy = !self.core.is_idle();
         let Some((until, most)) = self.intake.slice(busy, begin) else { return Ok(()) };
         // All are in before the first is answered, so that one write to the disk is for all.
         self.crowd(true, begin);
@@ -339,7 +339,7 @@ impl Daemon {
             let Some(Waiting { port, from, mad }) = self.intake.pop() else { break };
             let event = Event::General { port, from, bytes: &mad.0 };
             self.tape.event(now, Some(&event));
-            self.manager.handle(event, now);
+            self.core.handle(event, now);
             now = self.clock.now();
         }
         self.crowd(self.wire.is_crowded(), now);
@@ -355,7 +355,7 @@ impl Daemon {
             && !self.wire.is_crowded()
             && let Some(answer) = snin_administration::busy(&mad)
         {
-            let index = demultiplexer::place(from.p_key, self.manager.own_keys());
+            let index = demultiplexer::place(from.p_key, self.core.manager().own_keys());
             self.wire.answer(port, answer, from, index)?;
         }
         Ok(())
@@ -363,10 +363,10 @@ impl Daemon {
 
     /// Answers wait, or do so no more. The core is told, so that a recording has when.
     fn crowd(&mut self, crowded: bool, now: Time) {
-        if self.manager.is_crowded() != crowded {
+        if self.core.manager().is_crowded() != crowded {
             let event = Event::Crowded(crowded);
             self.tape.event(now, Some(&event));
-            self.manager.handle(event, now);
+            self.core.handle(event, now);
         }
     }
 
@@ -381,8 +381,8 @@ impl Daemon {
         let own = self.alive_due.into_iter().chain(self.storage.next_retry());
         let own = own.chain(self.versions.trouble.next_retry());
         let own = own.chain([self.faults.next_look()]);
-        let own = own.chain(self.intake.next_deadline(!self.manager.is_idle()));
-        let due = self.manager.next_deadline().map(|due| self.hearing.when(due));
+        let own = own.chain(self.intake.next_deadline(!self.core.is_idle()));
+        let due = self.core.next_deadline().map(|due| self.hearing.when(due));
         let due = due.into_iter().chain(own).min();
         let due = due.map(|due| Duration::from_nanos(due.nanos().saturating_sub(now.nanos())));
         let at_once = (!self.untested.is_empty()).then_some(Duration::ZERO);
@@ -394,7 +394,7 @@ impl Daemon {
     fn perform(&mut self, now: Time) -> Result<(), Failure> {
         let mut outputs = Vec::new();
         // What hosts said is on the disk before any of them is answered.
-        while let Some(output) = self.manager.poll_output() {
+        while let Some(output) = self.core.poll_output() {
             self.tape.output(&output);
             match output {
                 Output::Keep(changes) => self.storage.append(&changes, now),
@@ -404,13 +404,13 @@ impl Daemon {
                 output => outputs.push(output),
             }
         }
-        self.storage.settle(self.manager.database(), now);
+        self.storage.settle(self.core.manager().database(), now);
         self.tell_of_storage(now);
         for output in outputs {
             match output {
                 Output::Send { port, mad, to } => self.wire.send(port, mad, to)?,
                 Output::Answer { port, mad, to } => {
-                    let index = demultiplexer::place(to.p_key, self.manager.own_keys());
+                    let index = demultiplexer::place(to.p_key, self.core.manager().own_keys());
                     self.wire.answer(port, mad, to, index)?;
                 }
                 Output::Keep(_) | Output::Save(_) => {}
@@ -465,11 +465,11 @@ impl Daemon {
                 (self.storage.trouble(), self.storage.failures()),
                 (versions.why(), versions.failures()),
             ],
-            requests: summary::host_requests(&self.manager, &self.intake),
+            requests: summary::host_requests(self.core.manager(), &self.intake),
             loads: self.outlets.loads.counted(),
             certificate: credentials.and_then(|known| known.expiry(SystemTime::now())),
             turned_away: control.map_or(0, |control| control.turned_away()),
         };
-        summary::status(&self.manager, beside)
+        summary::status(&self.core, beside)
     }
 }

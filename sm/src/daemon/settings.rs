@@ -410,6 +410,7 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
         ConfigError::NoSecret => "m_key_policy",
         ConfigError::HiddenPorts(_) => "m_key_protection_level",
         ConfigError::LanesTaken | ConfigError::Baseline => "routing",
+        ConfigError::ReadOnly => "read_only",
     };
     match error {
         ConfigError::Range { key: "unmanaged_share", value, expected } => loaded
@@ -420,7 +421,8 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
         ConfigError::NoSecret
         | ConfigError::HiddenPorts(_)
         | ConfigError::LanesTaken
-        | ConfigError::Baseline => loaded.refuse(key, error),
+        | ConfigError::Baseline
+        | ConfigError::ReadOnly => loaded.refuse(key, error),
     }
 }
 

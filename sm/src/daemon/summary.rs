@@ -13,8 +13,8 @@ use snin_protocol::operator::manager::{
 };
 
 use crate::port::{Counters, LocalInfo};
-use snin_sm_core::Manager;
 use snin_sm_core::intake::Intake;
+use snin_sm_core::{Core, Manager};
 
 /// As many missing, gone and slow things `/healthz` names.
 const NAMED: usize = 8;
@@ -96,10 +96,11 @@ pub struct Beside<'a> {
 }
 
 /// A subnet and its manager as they are now.
-pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
+pub fn status(core: &Core, beside: Beside<'_>) -> Status {
+    let manager = core.manager();
     let Beside { info, counters, told, stores, requests, loads, certificate, turned_away } = beside;
-    let (metrics, state) = (manager.metrics(), manager.state());
-    let view = manager.view().filter(|_| told.up);
+    let (metrics, state) = (core.metrics(), manager.state());
+    let view = core.view().filter(|_| told.up);
     let subnet = view.map(|view| Subnet {
         version: view.version(),
         nodes: view.topology().node_count(),
@@ -129,11 +130,11 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
     }
     Status {
         // Its own state is one of those.
-        state: match manager.is_read_only() {
+        state: match core.is_read_only() {
             true => State::ReadOnly,
             false => state_of(state).unwrap_or(State::NotActive),
         },
-        healthy: (state == SmState::Master || manager.is_read_only())
+        healthy: (state == SmState::Master || core.is_read_only())
             && subnet.as_ref().is_some_and(|subnet| subnet.routing_instead.is_none())
             && missing.is_empty()
             && gone.is_empty()
@@ -156,7 +157,7 @@ pub fn status(manager: &Manager, beside: Beside<'_>) -> Status {
         slow: slow.iter().map(ToString::to_string).collect(),
         partitions_refused: told.partitions_refused.clone(),
         qos_policy_refused: told.qos_policy_refused.clone(),
-        kept_by: manager.kept_by().map(|(lid, reports_changes)| KeptBy {
+        kept_by: core.kept_by().map(|(lid, reports_changes)| KeptBy {
             lid: lid.0,
             reports_changes,
             reports: metrics.reports,

@@ -20,7 +20,7 @@ use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::Settings;
 use snin_sm::daemon::storage::Storage;
 use snin_sm::port::{Choice, Options, open};
-use snin_sm_core::Manager;
+use snin_sm_core::Core;
 
 /// The daemon's own loop, on a thread of this test: it ends with the simulator.
 fn manage(name: String, socket: PathBuf) {
@@ -29,14 +29,14 @@ fn manage(name: String, socket: PathBuf) {
     let (memory, saved) = Memory::open(None).unwrap();
     let (kept, said) = KeptFile::open(None, Time::ZERO).unwrap();
     let clock = Clock::start();
-    let mut manager = Manager::new(settings.core(1), saved, said).unwrap();
-    manager.set_epoch(clock.epoch());
+    let mut core = Core::new(settings.core(1), saved, said).unwrap();
+    core.manager_mut().set_epoch(clock.epoch());
     let choice = Choice::Ibsim { name, host: None };
     let port =
         open(&choice, Options { timeout: Time::millis(100), keys: &[], asks_only: false }).unwrap();
     let outlets = Outlets::open(&settings, None, log).unwrap();
     let storage = Storage::new(memory, kept);
-    let ended = Daemon::new(clock, manager, storage, vec![port], outlets).unwrap().run();
+    let ended = Daemon::new(clock, core, storage, vec![port], outlets).unwrap().run();
     assert!(ended.is_err(), "nobody told it to end");
 }
 

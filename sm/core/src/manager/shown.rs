@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use snin_fabric::Lid;
 use snin_fabric::routing::Engine;
 use snin_mad::SmState;
 use snin_protocol::Time;
@@ -21,17 +20,7 @@ use snin_sweep::Missing;
 impl Manager {
     /// What the sweep core counted.
     pub fn metrics(&self) -> &Metrics {
-        self.reader.as_ref().map_or_else(|| self.sweep.metrics(), |reader| reader.metrics())
-    }
-
-    /// Whether another manager keeps the subnet, and this one only reads it.
-    pub const fn is_read_only(&self) -> bool {
-        self.reader.is_some()
-    }
-
-    /// The address of the manager that keeps the subnet, and whether it reports changes, where this one only reads.
-    pub fn kept_by(&self) -> Option<(Lid, bool)> {
-        self.reader.as_ref()?.kept_by()
+        self.sweep.metrics()
     }
 
     /// What administration counted.
@@ -42,10 +31,7 @@ impl Manager {
     /// Whether the fabric is as it was meant to be, for all that is known, even if groups are under way,
     /// or tables of lanes that hosts asked for.
     pub fn has_swept(&self) -> bool {
-        match &self.reader {
-            Some(reader) => reader.is_idle() && reader.view().is_some(),
-            None => self.sweep.has_swept(),
-        }
+        self.sweep.has_swept()
     }
 
     /// How tables are to be made.
@@ -104,7 +90,7 @@ impl Manager {
 
     /// The last view published.
     pub fn view(&self) -> Option<&Arc<FabricView>> {
-        self.reader.as_ref().map_or_else(|| self.sweep.view(), |reader| reader.view())
+        self.sweep.view()
     }
 
     /// Whether this manager is master, or what else.
@@ -150,9 +136,6 @@ impl Manager {
 
     /// Whether nothing is being asked, computed or written.
     pub fn is_idle(&self) -> bool {
-        if let Some(reader) = &self.reader {
-            return reader.is_idle();
-        }
         let administration = &self.administration;
         self.sweep.is_idle()
             && self.outputs.is_empty()
@@ -162,6 +145,6 @@ impl Manager {
 
     /// SMPs in flight.
     pub fn in_flight(&self) -> usize {
-        self.reader.as_ref().map_or_else(|| self.sweep.in_flight(), |reader| reader.in_flight())
+        self.sweep.in_flight()
     }
 }

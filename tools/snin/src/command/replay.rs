@@ -91,9 +91,9 @@ fn replay<C: Replay, W: Write>(
 }
 
 fn manager(core: &snin_sm::daemon::recording::Replaying) -> String {
-    let manager = &core.manager;
-    let view = manager.view().map_or(0, |view| view.version());
-    format!("{}, view {view}", manager.state().name().unwrap_or("unknown").to_lowercase())
+    let core = &core.core;
+    let view = core.view().map_or(0, |view| view.version());
+    format!("{}, view {view}", core.manager().state().name().unwrap_or("unknown").to_lowercase())
 }
 
 fn controller(core: &snin_controller::recording::Replaying) -> String {

@@ -31,7 +31,7 @@ use snin_sm::daemon::run::{Clock as SmClock, Daemon};
 use snin_sm::daemon::settings::Settings;
 use snin_sm::daemon::storage::Storage;
 use snin_sm::port::{Choice, Options, open};
-use snin_sm_core::Manager;
+use snin_sm_core::Core;
 use tempfile::TempDir;
 
 /// However busy the machine, by then it is so.
@@ -162,13 +162,13 @@ pub(crate) fn manage(
     let tape = record.map_or(Tape::none(), |file| {
         Tape::create(file, (&config, &saved, &said), kept.epoch(), clock.now()).unwrap()
     });
-    let manager = Manager::new(config, saved, said).unwrap();
+    let core = Core::new(config, saved, said).unwrap();
     let choice = Choice::Ibsim { name: emulation.name().to_owned(), host: None };
     let port =
         open(&choice, Options { timeout: Time::millis(100), keys: &[], asks_only: false }).unwrap();
     let outlets = Outlets::open(&settings, None, log).unwrap();
     let storage = Storage::new(memory, kept);
-    let daemon = Daemon::new(clock, manager, storage, vec![port], outlets).unwrap();
+    let daemon = Daemon::new(clock, core, storage, vec![port], outlets).unwrap();
     daemon.recorded(tape).once().unwrap()
 }
 
