@@ -408,6 +408,7 @@ mod tests {
             healthy: false,
             port: ManagerPort { name: "mlx5_0/1".to_owned(), guid: Guid(0), lid: 0 },
             subnet: None,
+            kept_by: None,
             up_after_seconds: None,
             rivals: 0,
             missing: Vec::new(),
