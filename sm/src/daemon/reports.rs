@@ -110,7 +110,7 @@ impl Daemon {
                     .notify("SM_CONTROL", json!({ "from": from.to_string(), "told": name }));
             }
             MastershipReport::Instructed { to, control, outcome } => {
-                self.instructed(to, control, outcome)
+                self.instructed(to, control, outcome);
             }
             MastershipReport::ForeignMaster { guid, at } => {
                 error!(%at, %guid, "master with another sm_key: nothing is written until one of the two ends");

@@ -272,7 +272,7 @@ impl Site {
                 self.say(session, Process::Manager(n), Said::FromMaster(said));
             }
             Output::Report(Report::Mastership(MastershipReport::State(state))) => {
-                self.manager_is(n, state)
+                self.manager_is(n, state);
             }
             Output::TestLink { number, .. } => {
                 process.manager.handle(Event::LinkTested { number, arrived: None }, now);
