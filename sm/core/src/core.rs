@@ -22,7 +22,8 @@ pub struct Core {
 }
 
 impl Core {
-    /// One that has seen nothing yet: a reader, where the configuration says that another manager keeps the subnet.
+    /// One that has seen nothing yet: a reader, where the configuration says that another manager keeps the
+    /// subnet.
     ///
     /// # Errors
     /// When a number of the configuration is out of range.
@@ -54,7 +55,8 @@ impl Core {
         self.reader.is_some()
     }
 
-    /// The address of the manager that keeps the subnet, and whether it reports changes, where this one only reads.
+    /// The address of the manager that keeps the subnet, and whether it reports changes, where this one only
+    /// reads.
     pub fn kept_by(&self) -> Option<(Lid, bool)> {
         self.reader.as_ref()?.kept_by()
     }

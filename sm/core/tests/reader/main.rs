@@ -52,7 +52,7 @@ fn it_reads_all_and_writes_nothing() {
     assert!(densest <= most + most / 50, "{densest} in a second");
     assert_eq!(subnet.emulator.stats().writes, writes);
     // Nobody takes it for a manager.
-    assert!(subnet.kept.manager.noticed().1.is_empty());
+    assert!(subnet.kept.core.manager().noticed().1.is_empty());
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn the_kept_manager_reports_a_cut_and_nothing_is_granted_until_it_is_read_twice(
         Subnet::new(RECIPE, kept(), Config { sweep_interval_s: 600, ..Config::default() });
     subnet.begin();
     subnet.run(Time::secs(3));
-    let kept_at = subnet.kept.manager.view().unwrap().manager();
-    assert_eq!(subnet.reader.manager.kept_by(), Some((kept_at, true)));
+    let kept_at = subnet.kept.core.view().unwrap().manager();
+    assert_eq!(subnet.reader.core.kept_by(), Some((kept_at, true)));
     let before = subnet.reader.views.len();
     let begin = subnet.emulator.now();
     subnet.strike(Fault::Cut(subnet.port("leaf1", 5)));
@@ -74,11 +74,11 @@ fn the_kept_manager_reports_a_cut_and_nothing_is_granted_until_it_is_read_twice(
     assert!(*paused - begin < Time::millis(30), "{}", *paused - begin);
     assert!(!subnet.reader.is_paused());
     assert_read(&subnet);
-    assert!(subnet.reader.manager.metrics().reports > 0);
+    assert!(subnet.reader.core.metrics().reports > 0);
     let report = Method::ReportResp.code();
     assert!(subnet.reader.administration[&report] > 0);
     // The kept manager waits for no answer that never comes.
-    assert_eq!(subnet.kept.manager.administration().reports_given_up, 0);
+    assert_eq!(subnet.kept.core.manager().administration().reports_given_up, 0);
     let views = subnet.reader.views.len();
     subnet.strike(Fault::Restore(subnet.port("leaf1", 5)));
     subnet.run(Time::secs(4));
@@ -103,16 +103,16 @@ fn reports_of_strangers_are_dropped_and_a_flood_of_them_delays_nothing() {
     let details = snin_mad::notice::LinkStateDetails { lid, ..Default::default() };
     let mad = report(&Trap::LinkStateChange(details), lid);
     let gets = subnet.reader.sent(Method::Get);
-    let kept_at = subnet.kept.manager.view().unwrap().manager();
+    let kept_at = subnet.kept.core.view().unwrap().manager();
     let other = Lid(kept_at.0 + 1);
     subnet.tell(other, &mad);
-    assert_eq!(subnet.reader.manager.metrics().reports, 0);
+    assert_eq!(subnet.reader.core.metrics().reports, 0);
     for _ in 0..10_000 {
         subnet.tell(kept_at, &mad);
         subnet.tell(kept_at, &Mad([0xFF; 256]));
         subnet.run(Time::micros(100));
     }
-    assert_eq!(subnet.reader.manager.metrics().reports, 10_000);
+    assert_eq!(subnet.reader.core.metrics().reports, 10_000);
     // A second of it: as many SMPs as may be sent, and nothing is paused for what did not change.
     let sent = subnet.reader.sent(Method::Get) - gets;
     assert!(sent < 2 * Config::default().read_smps as usize, "{sent}");
@@ -131,7 +131,7 @@ fn tables_that_change_while_they_are_read_are_not_granted_on() {
     // Every 40 ms another entry of one switch is wrong: no two readings are alike.
     let named = |&node: &NodeIndex| &*subnet.topology.node(node).name == "spine1";
     let spine = subnet.topology.switches().find(named).unwrap();
-    let hosts = subnet.kept.manager.view().unwrap().clone();
+    let hosts = subnet.kept.core.view().unwrap().clone();
     let hosts =
         hosts.routing().hosts.iter().filter_map(|(_, host)| hosts.addresses().base(host.port));
     // Not the kept manager's own, by whose port the entries are written.

@@ -10,14 +10,14 @@ use snin_mad::{
     Attribute as _, Class, LinearForwarding, Mad, Method, PERMISSIVE, PKey, Route, Smp,
 };
 use snin_protocol::Time;
-use snin_sm_core::{Event, Manager, Output, Report};
+use snin_sm_core::{Core, Event, Output, Report};
 use snin_sm_database::config::Config;
 use snin_sm_database::mad_address::{Destination, LocalPort, Origin};
 use snin_sm_database::saved::Saved;
 use snin_sweep::{FabricView, Report as SweepReport};
 
 pub(crate) struct Side {
-    pub(crate) manager: Manager,
+    pub(crate) core: Core,
     client: ClientId,
     /// SMPs by method, and when each was sent.
     pub(crate) smps: BTreeMap<u8, Vec<Time>>,
@@ -41,7 +41,7 @@ pub(crate) struct Subnet {
 impl Side {
     fn at(emulator: &mut Emulator, port: PortIndex, config: Config) -> Self {
         Self {
-            manager: Manager::new(config, Saved::default(), []).unwrap(),
+            core: Core::new(config, Saved::default(), []).unwrap(),
             client: emulator.attach(port).unwrap(),
             smps: BTreeMap::new(),
             administration: BTreeMap::new(),
@@ -53,7 +53,7 @@ impl Side {
     }
 
     fn perform(&mut self, emulator: &mut Emulator) {
-        while let Some(output) = self.manager.poll_output() {
+        while let Some(output) = self.core.poll_output() {
             let now = emulator.now();
             match output {
                 Output::Send { to, mad, .. } => {
@@ -72,7 +72,7 @@ impl Side {
                 }
                 Output::Compute(_) if self.holds => {}
                 Output::Compute(job) => {
-                    self.manager.handle(Event::Computed(Box::new(job.run())), now);
+                    self.core.handle(Event::Computed(Box::new(job.run())), now);
                 }
                 Output::View(view) => self.views.push((now, view)),
                 Output::Report(report) => {
@@ -97,7 +97,7 @@ impl Side {
             }
             _ => Event::Mad { port, source, bytes: &mad.0 },
         };
-        self.manager.handle(event, received.at);
+        self.core.handle(event, received.at);
         true
     }
 
@@ -135,15 +135,15 @@ impl Subnet {
         let reader = Side::at(&mut emulator, hosts[hosts.len() - 1], reader);
         let mut subnet = Self { topology, emulator, kept, reader };
         let now = subnet.emulator.now();
-        subnet.kept.manager.handle(Event::Start, now);
+        subnet.kept.core.handle(Event::Start, now);
         subnet.run(Time::secs(2));
-        assert!(subnet.kept.manager.is_idle() && subnet.kept.manager.view().is_some());
+        assert!(subnet.kept.core.is_idle() && subnet.kept.core.view().is_some());
         subnet
     }
 
     pub(crate) fn begin(&mut self) {
         let now = self.emulator.now();
-        self.reader.manager.handle(Event::Start, now);
+        self.reader.core.handle(Event::Start, now);
     }
 
     /// What the kept manager wants computed from now on is not: its tables stay as they are.
@@ -156,7 +156,7 @@ impl Subnet {
         let from = Origin { lid: from, qp: 1, sl: 0, p_key: PKey::DEFAULT };
         let event = Event::General { port: LocalPort(0), from, bytes: &mad.0 };
         let now = self.emulator.now();
-        self.reader.manager.handle(event, now);
+        self.reader.core.handle(event, now);
     }
 
     fn work(&mut self) {
@@ -174,14 +174,14 @@ impl Subnet {
         let until = self.emulator.now() + time;
         loop {
             self.work();
-            let deadlines = [&self.kept, &self.reader].map(|side| side.manager.next_deadline());
+            let deadlines = [&self.kept, &self.reader].map(|side| side.core.next_deadline());
             let due = deadlines.into_iter().flatten().chain(self.emulator.next_event_time()).min();
             let Some(due) = due.filter(|&due| due <= until) else { break };
             self.emulator.advance(due);
             self.work();
             for side in [&mut self.kept, &mut self.reader] {
-                if side.manager.next_deadline().is_some_and(|at| at <= due) {
-                    side.manager.handle_deadline(due);
+                if side.core.next_deadline().is_some_and(|at| at <= due) {
+                    side.core.handle_deadline(due);
                 }
             }
         }

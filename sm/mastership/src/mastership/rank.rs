@@ -25,8 +25,8 @@ impl Rank {
         }
     }
 
-    /// The priority that SMInfo shows. Without an election, a manager that the cluster chose goes before all others;
-    /// one that it chose when it was last heard, before all but that one.
+    /// The priority that SMInfo shows. Without an election, a manager that the cluster chose goes before all
+    /// others; one that it chose when it was last heard, before all but that one.
     pub(super) fn shown(&self) -> u8 {
         if let Some(elected) = &self.elected {
             return elected.shown();
