@@ -22,6 +22,7 @@ use crate::report::Report;
 use snin_administration::{Administration, Limits, World};
 use snin_configuration::{Configuration, Limits as ConfigurationLimits};
 use snin_mastership::cluster::{Cluster, Limits as ClusterLimits, Verdict};
+use snin_mastership::electing::Electing;
 use snin_mastership::mastership::{self, Mastership, SM_INFO};
 use snin_mastership::mirror::Mirror;
 use snin_sm_database::config::Config;
@@ -56,7 +57,7 @@ pub struct Manager {
     cluster: Option<Cluster>,
     consented: (Verdict, Consent),
     /// Where managers elect the master, once this one knows its port.
-    electing: Option<elected::Electing>,
+    electing: Option<Electing>,
     mirror: Mirror,
     outputs: VecDeque<Output>,
     /// Up to where the database's log was stored.
@@ -259,7 +260,7 @@ impl Manager {
         let mastership = self.mastership.next_deadline();
         let mirror = self.mirror.next_deadline();
         let cluster = self.cluster.as_ref().and_then(Cluster::next_deadline);
-        let election = self.electing.as_ref().map(elected::Electing::next_deadline);
+        let election = self.electing.as_ref().map(Electing::next_deadline);
         let others = [mastership, administration, groups, configuration, cluster, election, mirror];
         self.sweep.next_deadline().into_iter().chain(others.into_iter().flatten()).min()
     }
