@@ -100,7 +100,7 @@ fn reports_of_strangers_are_dropped_and_a_flood_of_them_delays_nothing() {
     subnet.run(Time::secs(3));
     let switch = subnet.port("leaf2", 0);
     let lid = subnet.emulator.fabric().port_info(switch).lid;
-    let details = snin_mad::notice::LinkStateDetails { lid, ..Default::default() };
+    let details = snin_mad::notice::LinkStateDetails { lid };
     let mad = report(&Trap::LinkStateChange(details), lid);
     let gets = subnet.reader.sent(Method::Get);
     let kept_at = subnet.kept.core.view().unwrap().manager();
