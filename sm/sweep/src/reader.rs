@@ -14,22 +14,21 @@
 //! What is granted next is granted on what two readings in a row said. Where only hosts came or went no route of
 //! the others moved, and nothing is paused.
 //!
-//! The manager's subnet administration is [asked](subscriber) to report what it hears. A report of a switch has its
-//! cables looked at before it is their turn: the manager hears of a change before it writes tables.
+//! The manager's subnet administration is [asked](subscriber) to report what it hears. A report of a switch has
+//! its cables looked at before it is their turn: the manager hears of a change before it writes tables.
 
+mod held;
+mod pace;
 mod subscriber;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use snin_fabric::addresses::AddressError;
-use snin_fabric::{Addresses, ForwardingTable, Lid, NodeKind, PortIndex, PortNum, Topology};
+use snin_fabric::{Lid, PortNum};
 use snin_mad::{Mad, Method, PortState};
 use snin_protocol::Time;
 
-use crate::discovered::Discovered;
 use crate::events::{Event, Output};
-use crate::failures::Failures;
 use crate::graph::{Graph, KeyTables, Port};
 use crate::keyring::Keyring;
 use crate::metrics::Metrics;
@@ -42,6 +41,7 @@ use crate::survey::Survey;
 use crate::target::Target;
 use crate::transactions::{Expired, Transactions, parse};
 use crate::view::{FabricView, uncovered};
+use pace::Pace;
 use snin_sm_database::config::Config;
 use snin_sm_database::error::{ConfigError, Dropped};
 use snin_sm_database::mad_address::{Destination, LocalPort, Origin};
@@ -57,8 +57,6 @@ const PATIENCE: u32 = 4;
 /// What is said where the port of this machine does not answer.
 const MUTE: &str =
     "this machine's port answers no Get: where ports hide behind an M_Key, set m_key to it";
-/// What may be sent at once of what was not sent before.
-const BURST: Time = Time::millis(10);
 
 /// A look that is under way.
 #[derive(Debug)]
@@ -258,8 +256,8 @@ impl Reader {
         }
     }
 
-    /// Only cables between switches are looked at: where one went or came, routes move. Of switches that were reported
-    /// on ports without a cable are looked at too.
+    /// Only cables between switches are looked at: where one went or came, routes move. Of switches that were
+    /// reported on ports without a cable are looked at too.
     fn begin_look(&mut self, now: Time, reported: Option<&BTreeSet<NodeId>>) {
         self.readings += 1;
         (self.metrics.surveys, self.metrics.light_sweeps) =
@@ -436,52 +434,6 @@ impl Reader {
         self.next = self.next.map(|due| due.min(now + SOON));
     }
 
-    /// Nodes, cables, addresses and tables as they were read.
-    fn held(&self) -> Result<Read, String> {
-        let discovered = Discovered::of(&self.graph, &Failures::default());
-        let discovered = discovered.map_err(|error| error.to_string())?;
-        let topology = &discovered.topology;
-        let addresses = self.addresses(&discovered).map_err(|(port, error)| {
-            format!("the address of {}: {error}", topology.port_name(port))
-        })?;
-        let table = |switch| {
-            let shadow = &self.graph.node(discovered.id(switch)).shadow;
-            let mut table = ForwardingTable::up_to(addresses.top());
-            for lid in addresses.iter().flat_map(|(port, ..)| addresses.of(port)) {
-                let out = PortNum(shadow.forwards(lid));
-                if out != PortNum::NONE {
-                    table.set(lid, out);
-                }
-            }
-            table
-        };
-        let tables = topology.switches().map(table).collect();
-        let own = discovered.own_port(&self.graph);
-        Ok(Read { discovered: Arc::new(discovered), addresses, tables, own })
-    }
-
-    fn addresses(&self, discovered: &Discovered) -> Result<Addresses, (PortIndex, AddressError)> {
-        let topology: &Topology = &discovered.topology;
-        let mut addresses = Addresses::none(topology.port_count());
-        for port in topology.ports() {
-            let end = discovered.end(port);
-            let is_switch = topology.node(topology.port(port).node).kind == NodeKind::Switch;
-            if is_switch != (end.1 == PortNum::ZERO) {
-                continue;
-            }
-            let info = self.graph.port(end).and_then(|port| port.info.as_ref());
-            // A port that is not ACTIVE yet has the address that it is to have, or one from before.
-            let is_addressed = |info: &&snin_mad::PortInfo| {
-                (Lid(1)..=Lid::MAX_UNICAST).contains(&info.lid)
-                    && (is_switch || info.state == PortState::Active)
-            };
-            if let Some(info) = info.filter(is_addressed) {
-                addresses.assign(port, info.lid, info.lmc).map_err(|error| (port, error))?;
-            }
-        }
-        Ok(addresses)
-    }
-
     fn computed(&mut self, computed: Computed, now: Time) {
         let is_current = |(number, _): &mut (u64, _)| *number == computed.number;
         let Some((_, read)) = self.computing.take_if(is_current) else {
@@ -527,46 +479,5 @@ impl Reader {
         self.metrics.views += 1;
         self.view = Some(view.clone());
         self.outputs.push_back(Output::View(view));
-    }
-}
-
-/// So many SMPs a second at most: the manager's own have to find room beside them.
-#[derive(Debug)]
-struct Pace {
-    /// Between two.
-    apart: Time,
-    /// When the next may be sent.
-    next: Time,
-}
-
-impl Pace {
-    fn new(a_second: u32) -> Self {
-        Self { apart: Time(1_000_000_000 / u64::from(a_second.max(1))), next: Time::ZERO }
-    }
-
-    fn allows(&self, now: Time) -> bool {
-        self.next <= now
-    }
-
-    fn sent(&mut self, now: Time) {
-        self.next = self.next.max(Time(now.0.saturating_sub(BURST.0))) + self.apart;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_is_sent_in_a_second_than_may_be() {
-        let mut pace = Pace::new(500);
-        let mut sent = 0;
-        for now in (0..1_000_000).map(Time::micros) {
-            while pace.allows(now) {
-                pace.sent(now);
-                sent += 1;
-            }
-        }
-        assert!((500..=506).contains(&sent), "{sent}");
     }
 }

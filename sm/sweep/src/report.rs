@@ -17,7 +17,8 @@ pub enum Report {
     },
     /// There are no tables for this fabric; nothing was written.
     NoRouting(RoutingError),
-    /// Beside a manager that stays: the fabric cannot be read, or contradicts itself; nothing more is granted on it.
+    /// Beside a manager that stays: the fabric cannot be read, or contradicts itself; nothing more is granted on
+    /// it.
     Unread(String),
     /// What was discovered contradicts itself; nothing was written.
     Contradiction(String),

@@ -1,4 +1,5 @@
-//! A manager that only reads, beside one that keeps the subnet: what it sends, what it publishes, and when it pauses.
+//! A manager that only reads, beside one that keeps the subnet: what it sends, what it publishes, and when it
+//! pauses.
 
 mod subnet;
 

@@ -1,8 +1,9 @@
 //! Reports of the manager that stays: its subnet administration is asked for them (IBA 13.4.8.3), as it hears of a
 //! change before any look does.
 //!
-//! This is the one request of a reader that is no Get: Set(InformInfo) says who wants to be told, and changes nothing
-//! of the subnet. It is sent again after every whole reading, since a manager that began anew knows no subscribers.
+//! This is the one request of a reader that is no Get: Set(InformInfo) says who wants to be told, and changes
+//! nothing of the subnet. It is sent again after every whole reading, since a manager that began anew knows no
+//! subscribers.
 
 use snin_fabric::Lid;
 use snin_mad::sa::{ANY_LID, ANY_TRAP, ComponentMask, InformInfo, SaNotice, SaRequest};
