@@ -138,7 +138,7 @@ async fn measure(recipe: &str, rounds: usize) -> Measured {
     let routing = Routing::compute(&topology, Engine::Trees, None).expect("trees");
     let guid = |port| topology.port(port).guid;
     let ports: Vec<Guid> = routing.hosts.iter().map(|(_, host)| guid(host.port)).collect();
-    let view = PlannedView { version: 1, topology, routing, unusable: BTreeSet::new() };
+    let view = PlannedView::new(1, topology, routing);
     let clock = Clock::system();
     let config = Config {
         window: Time::millis(50),

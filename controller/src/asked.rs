@@ -259,7 +259,7 @@ impl Daemon {
                 let all = std::iter::once(first).chain(others);
                 all.map(ToString::to_string).collect::<Vec<_>>().join(",")
             }
-            Source::File(path, _) => path.display().to_string(),
+            Source::File(path, _) | Source::Found(path, _) => path.display().to_string(),
         };
         Ok(describing::fabric(Arc::clone(self.core()?.view()), source, asked))
     }

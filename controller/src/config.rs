@@ -30,6 +30,10 @@ snin_daemon::settings! {
         /// `snin plan` computes, with policy strict those of `snin plan --unmanaged-trees 1`. SIGHUP has
         /// it read again.
         topology: Option<PathBuf> = None,
+        /// With topology, whose addresses are those that it reports: the tables that another manager wrote, as
+        /// dump_fts or OpenSM's opensm-lfts.dump has them. They are granted on as they are. SIGHUP has them read
+        /// again.
+        tables: Option<PathBuf> = None,
         /// With topology: 2^lmc addresses a host port. Default: the least that gives every tree one.
         lmc: Option<u8> = None,
         /// This controller's name. Default: the certificate's, else the host's.
@@ -122,6 +126,8 @@ pub enum Source {
     Manager(Address, Vec<Address>),
     /// A file.
     File(PathBuf, Option<Lmc>),
+    /// Files of topology and tables that another manager wrote.
+    Found(PathBuf, PathBuf),
 }
 
 /// A store that several controllers share.
@@ -166,12 +172,18 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     let listen =
         value.listen.iter().map(|text| address("listen", text)).collect::<Result<Vec<_>, _>>()?;
     let source = match (&value.manager, &value.topology) {
+        (Some(_), None) if value.tables.is_some() => {
+            return Err(loaded.refuse("tables", "tables are read from a file with topology only"));
+        }
         (Some(managers), None) => {
             let mut all = managers.split(',').map(|manager| address("manager", manager.trim()));
             let first = all.next().unwrap_or_else(|| address("manager", managers))?;
             Source::Manager(first, all.collect::<Result<_, _>>()?)
         }
-        (None, Some(file)) => Source::File(file.clone(), lmc(loaded)?),
+        (None, Some(file)) => match &value.tables {
+            Some(tables) => Source::Found(file.clone(), tables.clone()),
+            None => Source::File(file.clone(), lmc(loaded)?),
+        },
         (Some(_), Some(_)) => {
             return Err(loaded.refuse("topology", "manager and topology are both set: one of them"));
         }
@@ -207,7 +219,7 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     let files = files(loaded)?;
     let managers: Vec<&Address> = match &source {
         Source::Manager(first, others) => std::iter::once(first).chain(others).collect(),
-        Source::File(..) => Vec::new(),
+        Source::File(..) | Source::Found(..) => Vec::new(),
     };
     let all = listen.iter().chain(&api).chain(managers);
     if files.is_none() && all.clone().any(|address| matches!(address, Address::Tls(_))) {

@@ -134,7 +134,7 @@ impl Daemon {
         };
         let meter = Arc::new(Meter::new(clock));
         let manager = match &checked.source {
-            Source::File(..) => None,
+            Source::File(..) | Source::Found(..) => None,
             Source::Manager(to, others) => {
                 let call = Call {
                     to: to.clone(),

@@ -145,9 +145,12 @@ impl Daemon {
 
     /// Reads the topology file, if that is where the fabric comes from.
     pub(crate) fn read_file(&mut self) -> Result<(), Failure> {
-        let Source::File(path, lmc) = &self.source else { return Ok(()) };
         let version = self.known.as_ref().map_or(0, |known| known.view.version()) + 1;
-        let view = topology::read(path, *lmc, self.config.policy, version)?;
+        let view = match &self.source {
+            Source::Manager(..) => return Ok(()),
+            Source::File(path, lmc) => topology::read(path, *lmc, self.config.policy, version)?,
+            Source::Found(path, tables) => topology::read_found(path, tables, version)?,
+        };
         self.take_view(view)
     }
 }

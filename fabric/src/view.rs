@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use crate::routing::{Routing, TreeChoices};
+use crate::routing::{Engine, Routing, TreeChoices};
 use crate::{Addresses, Dlid, NodeIndex, PortIndex, Topology, TreeId};
 
 /// A switch with hosts and a tree along which nothing may be granted to or from them.
@@ -34,7 +35,7 @@ pub trait View: Debug + Send + Sync {
     }
 }
 
-/// A fabric whose tables are as they were computed.
+/// A fabric whose tables are as they were computed, or as they were [found](Routing::found) in a dump.
 #[derive(Clone, Debug)]
 pub struct PlannedView {
     /// Greater than that of every view before.
@@ -45,9 +46,23 @@ pub struct PlannedView {
     pub routing: Routing,
     /// What must not be granted beside what the trees do not cover.
     pub unusable: BTreeSet<Pair>,
+    choices: Option<Arc<TreeChoices>>,
+}
+
+impl PlannedView {
+    /// The fabric of which everything may be granted. Tables that were found are walked.
+    pub fn new(version: u64, topology: Topology, routing: Routing) -> Self {
+        let is_found = routing.engine == Engine::Found;
+        let choices = is_found.then(|| Arc::new(TreeChoices::of(&topology, &routing, 0).0));
+        Self { version, topology, routing, unusable: BTreeSet::new(), choices }
+    }
 }
 
 impl View for PlannedView {
+    fn choices(&self) -> Option<&TreeChoices> {
+        self.choices.as_deref()
+    }
+
     fn version(&self) -> u64 {
         self.version
     }

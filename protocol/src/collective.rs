@@ -229,6 +229,26 @@ impl Display for CollectiveKind {
     }
 }
 
+impl FromStr for CollectiveKind {
+    type Err = String;
+
+    /// Such as `ring`, or `halo:4x4`: its name, and of a grid or halo its dimensions.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, dims) =
+            text.split_once(':').map_or((text, None), |(name, dims)| (name, Some(dims)));
+        let simple = [Self::Ring, Self::BidirectionalRing, Self::HalvingDoubling, Self::AllToAll];
+        let simple = simple.into_iter().find(|kind| kind.name() == name);
+        match (simple, name, dims) {
+            (Some(kind), _, None) => Ok(kind),
+            (None, "grid", Some(dims)) => Ok(Self::Grid(dims.parse()?)),
+            (None, "halo", Some(dims)) => Ok(Self::Halo(dims.parse()?)),
+            _ => Err(format!(
+                "`{text:.40}`: expected ring, bidir, hd, alltoall, grid:AxB or halo:AxB"
+            )),
+        }
+    }
+}
+
 /// A member, as the entry of another one's lease names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Member {

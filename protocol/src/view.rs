@@ -299,8 +299,9 @@ mod tests {
         let topology = spec.parse::<Recipe>().unwrap().build().unwrap();
         let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
         let leaf = routing.hosts.iter().next().unwrap().1.switch;
-        let unusable = BTreeSet::from([(leaf, TreeId(1))]);
-        PlannedView { version: 7, topology, routing, unusable }
+        let mut view = PlannedView::new(7, topology, routing);
+        view.unusable = BTreeSet::from([(leaf, TreeId(1))]);
+        view
     }
 
     fn assembled(frames: &[FromManager]) -> Result<PublishedView, ViewError> {

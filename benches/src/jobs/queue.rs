@@ -61,7 +61,7 @@ impl Controlled {
         let topology = recipe.parse::<Recipe>().expect("a recipe").build().expect("a fabric");
         let routing = Routing::compute(&topology, Engine::Trees, None).expect("trees");
         let hosts = routing.hosts.len();
-        let view = PlannedView { version: 1, topology, routing, unusable: Default::default() };
+        let view = PlannedView::new(1, topology, routing);
         let core = Core::new(Config::default(), Arc::new(view), Time::ZERO).expect("a core");
         let (times, host_of, pair_of) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Self { core, hosts, times, host_of, pair_of }

@@ -109,7 +109,7 @@ impl Fabric {
             other.extend(second);
         }
         let (topology, routing) = (self.topology.clone(), self.trees.clone());
-        let view = PlannedView { version: 1, topology, routing, unusable: Default::default() };
+        let view = PlannedView::new(1, topology, routing);
         let mut core = Core::new(Config::default(), Arc::new(view), Time::ZERO).expect("a core");
         let [one, other] = [("job/1", one), ("job/2", other)].map(|(owner, mut hosts)| {
             let ports = hosts.iter().map(|&host| self.guid(host)).collect();

@@ -88,6 +88,25 @@ fn every_kind_has_its_links_and_others_wait_or_go_beside_it() {
     }
 }
 
+/// Programs that ask for nothing are told their member's tree for all that they send.
+#[test]
+fn a_jobs_programs_send_along_the_trees_of_its_collective() {
+    let mut world = world(Life::calm(), 5);
+    assert_eq!(world.core.job_trees(JOB, None, &[]).unwrap().collective(), None);
+    begin(&mut world, CollectiveKind::Halo(Dims { x: 2, y: 4, z: 1 }));
+    world.run(20);
+    let status = world.core.collective(JOB).unwrap().unwrap();
+    let trees = world.core.job_trees(JOB, None, &[]).unwrap();
+    assert_eq!(trees.collective(), Some("halo 2x4x1"));
+    for (port, tree) in status.members.iter().zip(&status.trees) {
+        let own = trees.hosts().iter().find(|host| host.port == *port).unwrap();
+        for other in trees.hosts().iter().filter(|other| other.leaf != own.leaf) {
+            let way = trees.way(own.lids.0, other.lids.0).unwrap().unwrap();
+            assert_eq!(way.tree, Some(*tree), "{} to {}", own.name, other.name);
+        }
+    }
+}
+
 #[test]
 fn no_link_has_two_owners_whatever_happens() {
     let (mut moved, mut cuts, mut takeovers) = (0, 0, 0);

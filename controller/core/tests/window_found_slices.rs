@@ -80,6 +80,27 @@ fn programs_of_two_slices_share_no_link() {
     }
 }
 
+/// Two stages, two planes of cables, three stages: the links of three jobs that each have hosts in several places.
+#[test]
+fn slices_of_every_shape_share_no_link() {
+    for recipe in ["clos:6,4,4", "clos:4,2,4,2", "fattree:8"] {
+        let read = Read::ours(recipe, 1);
+        let mut core = core(&read);
+        let hosts = read.ports().len() as u32;
+        let (mut all, mut made) = (BTreeSet::new(), 0);
+        for owner in ["one", "two", "three"] {
+            if core.create_slice(owner, &SliceHosts::Count(hosts / 4 + 1)).is_err() {
+                continue;
+            }
+            made += 1;
+            for link in links(&read, &core.job_trees(owner, None, &[]).unwrap()) {
+                assert!(all.insert(link), "{recipe}: {link:?} is {owner}'s and another's");
+            }
+        }
+        assert!(made >= 2 && all.len() > 8, "{recipe}: {made} slices, {} links", all.len());
+    }
+}
+
 /// A leaf that does not reach all hosts along a tree goes without that tree; the others keep it.
 #[test]
 fn a_slice_has_only_trees_that_lead_from_each_host_to_each() {

@@ -1,4 +1,4 @@
-//! A fabric from a file.
+//! A fabric from files.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,26 @@ use std::sync::Arc;
 
 use snin_fabric::routing::{Routing, RoutingOptions};
 use snin_fabric::view::{PlannedView, View};
-use snin_fabric::{Lmc, ibnet};
+use snin_fabric::{Lmc, dump, ibnet};
 use snin_protocol::view::Policy;
 
 use crate::error::Failure;
+
+/// The fabric with the tables that another manager wrote, as `dump_fts` or OpenSM's own dump has them.
+///
+/// # Errors
+/// When a file cannot be read, or says what cannot be.
+pub fn read_found(path: &Path, tables: &Path, version: u64) -> Result<Arc<dyn View>, Failure> {
+    let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
+    let topology = ibnet::parse(&text).map_err(|error| Failure::file(path, error))?;
+    let text = fs::read(tables).map_err(|error| Failure::file(tables, error))?;
+    let tables =
+        dump::lfts::parse(&text, &topology).map_err(|error| Failure::file(tables, error))?;
+    let routing = Routing::found(&topology, tables).map_err(|(port, error)| {
+        Failure::file(path, format_args!("{}: {error}", topology.port_name(port)))
+    })?;
+    Ok(Arc::new(PlannedView::new(version, topology, routing)))
+}
 
 /// The fabric, with the tables that `snin plan` computes for it.
 ///
@@ -27,5 +43,5 @@ pub fn read(
     let options = RoutingOptions { lmc, unmanaged_trees, ..RoutingOptions::default() };
     let routing = Routing::with(&topology, &options);
     let routing = routing.map_err(|error| Failure::file(path, error))?;
-    Ok(Arc::new(PlannedView { version, topology, routing, unusable: Default::default() }))
+    Ok(Arc::new(PlannedView::new(version, topology, routing)))
 }

@@ -154,6 +154,14 @@ impl Collectives {
 }
 
 impl Core {
+    /// The pattern of the collective in an owner's slice, and the tree of each member's port; within a leaf no
+    /// tree is used, so pairs there need none.
+    pub(super) fn collective_plan(&self, owner: &str) -> Option<(String, Vec<(Guid, TreeId)>)> {
+        let status = self.collective(owner).ok()??;
+        let trees = status.members.into_iter().zip(status.trees);
+        Some((status.wanted.kind.to_string(), trees.collect()))
+    }
+
     /// Has the hosts of a slice take part in a collective from the next window on; the order of members is that of
     /// the slice's hosts. It lasts until it is ended, or the slice is given back. The same again changes nothing;
     /// another one takes the place of the first.

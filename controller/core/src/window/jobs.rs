@@ -26,6 +26,17 @@ impl Core {
         let trees = JobTrees::new(owner, user, &slice.pairs, hosts);
         let mut trees = trees.with_sl(self.fabric.view.granted_sl());
         self.lead(&mut trees, &slice);
+        if let Some(plan) = self.collective_plan(owner) {
+            trees = trees.with_collective(&plan.0);
+            for (from, tree) in &plan.1 {
+                for (to, _) in plan.1.iter().filter(|(to, _)| to != from) {
+                    if let Some((&from, &to)) = base.get(from).zip(base.get(to)) {
+                        // Both are hosts of the job.
+                        let _ = trees.pin(from, to, *tree);
+                    }
+                }
+            }
+        }
         let pinned = self.pinned().map(|grant| (grant.source, grant.destination, grant.tree));
         for (from, to, tree) in self.pins_inside(owner, pairs).into_iter().chain(pinned) {
             if let Some((&from, &to)) = base.get(&from).zip(base.get(&to)) {

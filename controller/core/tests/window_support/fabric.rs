@@ -32,12 +32,7 @@ impl Fabric {
     }
 
     pub fn view(&self, version: u64) -> Arc<PlannedView> {
-        Arc::new(PlannedView {
-            version,
-            topology: self.topology.clone(),
-            routing: self.routing.clone(),
-            unusable: BTreeSet::new(),
-        })
+        Arc::new(PlannedView::new(version, self.topology.clone(), self.routing.clone()))
     }
 
     pub fn ports(&self) -> Vec<Guid> {

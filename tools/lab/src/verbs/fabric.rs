@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use snin_emulator::Fault;
 use snin_fabric::hosts::Hosts;
-use snin_fabric::view::View;
+use snin_fabric::routing::Routing;
+use snin_fabric::view::{PlannedView, View};
 use snin_fabric::{
     Addresses, Dlid, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortIndex, Topology, TreeId,
 };
 use snin_protocol::Time;
-use snin_sweep::FabricView;
 
 use super::error::VerbsLabError;
 use crate::subnet::{Cost, Subnet};
@@ -36,12 +36,18 @@ pub(super) struct Place {
     pub(super) lmc: Lmc,
 }
 
+/// What brought the fabric up.
+enum Manager {
+    Ours(Box<Subnet>, Cost),
+    /// Another one: what it wrote.
+    Another(Addresses, Vec<ForwardingTable>),
+}
+
 /// The fabric and its manager.
 pub struct Fabric {
-    subnet: Subnet,
-    view: Arc<FabricView>,
+    manager: Manager,
+    view: Arc<dyn View>,
     topology: Topology,
-    cost: Cost,
     places: Vec<Place>,
     /// Tables of another planner, in place of those that the switches hold.
     replaced: Option<Vec<ForwardingTable>>,
@@ -72,6 +78,29 @@ impl Fabric {
             return Err(failed(format!("did not come up: {missing}")));
         }
         let view = Self::published(&subnet)?;
+        Self::of(topology, view, Manager::Ours(Box::new(subnet), cost))
+    }
+
+    /// The fabric as another manager brought it up: the addresses that the topology reports, and these tables.
+    ///
+    /// # Errors
+    /// When addresses contradict each other, or the fabric is no Clos.
+    pub fn found(topology: &Topology, tables: Vec<ForwardingTable>) -> Result<Self, VerbsLabError> {
+        let routing = Routing::found(topology, tables.clone());
+        let routing = routing.map_err(|(port, error)| {
+            VerbsLabError::Fabric(format!("{}: {error}", topology.port_name(port)))
+        })?;
+        let manager = Manager::Another(routing.plan.addresses().clone(), tables);
+        let view = PlannedView::new(1, topology.clone(), routing);
+        Self::of(topology, Arc::new(view), manager)
+    }
+
+    fn of(
+        topology: &Topology,
+        view: Arc<dyn View>,
+        manager: Manager,
+    ) -> Result<Self, VerbsLabError> {
+        let failed = |what: String| VerbsLabError::Fabric(what);
         if let Err(reason) = &view.routing().shape {
             return Err(failed(format!("is no Clos: {reason}")));
         }
@@ -89,7 +118,7 @@ impl Fabric {
             places.push(Place { port: host.port, guid, leaf: host.switch, base, lmc });
         }
         let (topology, replaced) = (topology.clone(), None);
-        Ok(Self { subnet, view, topology, cost, places, replaced })
+        Ok(Self { manager, view, topology, places, replaced })
     }
 
     /// From now on frames are forwarded by these tables; one a switch.
@@ -97,8 +126,9 @@ impl Fabric {
         self.replaced = Some(tables);
     }
 
-    fn published(subnet: &Subnet) -> Result<Arc<FabricView>, VerbsLabError> {
-        subnet.last_view().ok_or_else(|| VerbsLabError::Fabric("was never published".to_owned()))
+    fn published(subnet: &Subnet) -> Result<Arc<dyn View>, VerbsLabError> {
+        let view = subnet.last_view().map(|view| view as Arc<dyn View>);
+        view.ok_or_else(|| VerbsLabError::Fabric("was never published".to_owned()))
     }
 
     /// A cable is pulled, and the manager deals with it. `port` is either end.
@@ -106,14 +136,17 @@ impl Fabric {
     /// # Errors
     /// When no view of that is published.
     pub(super) fn cut(&mut self, port: PortIndex) -> Result<(), VerbsLabError> {
-        self.subnet.strike(Fault::Cut(port), PATIENCE);
-        self.view = Self::published(&self.subnet)?;
+        let Manager::Ours(subnet, _) = &mut self.manager else {
+            return Err(VerbsLabError::Fabric("has another manager".to_owned()));
+        };
+        subnet.strike(Fault::Cut(port), PATIENCE);
+        self.view = Self::published(subnet)?;
         Ok(())
     }
 
     /// What the controller is told.
     pub(super) fn view(&self) -> Arc<dyn View> {
-        Arc::clone(&self.view) as Arc<dyn View>
+        Arc::clone(&self.view)
     }
 
     /// Nodes and cables, all of them.
@@ -162,12 +195,23 @@ impl Fabric {
     /// When addresses contradict each other.
     pub fn tables(&self) -> Result<(Addresses, Vec<ForwardingTable>), VerbsLabError> {
         let contradict = || VerbsLabError::Fabric("has ports with the same address".to_owned());
-        let (addresses, tables) = self.subnet.read_back().ok_or_else(contradict)?;
+        let (addresses, tables) = match &self.manager {
+            Manager::Ours(subnet, _) => subnet.read_back().ok_or_else(contradict)?,
+            Manager::Another(addresses, tables) => (addresses.clone(), tables.clone()),
+        };
         Ok((addresses, self.replaced.clone().unwrap_or(tables)))
     }
 
-    /// What it took to bring it up.
-    pub(super) const fn cost(&self) -> Cost {
-        self.cost
+    /// SMPs that it took to bring it up; none of ours where another manager did.
+    pub(super) const fn smps(&self) -> u64 {
+        match &self.manager {
+            Manager::Ours(_, cost) => cost.smps,
+            Manager::Another(..) => 0,
+        }
+    }
+
+    /// Whether the tables are another manager's, so that no address leads along one tree from everywhere.
+    pub(super) fn is_found(&self) -> bool {
+        self.view.choices().is_some()
     }
 }

@@ -164,6 +164,14 @@ impl Judge {
         Some((host(&flow.source)?, host(&flow.destination)?))
     }
 
+    /// The tree whose root is at an end of a port's cable, where only one has it.
+    pub fn crossed(&self, topology: &Topology, port: PortIndex) -> Option<u16> {
+        let ends = [Some(port), topology.peer(port)].into_iter().flatten();
+        let root = ends.filter_map(|end| self.spine_of.get(&end)).next()?;
+        let mut trees = (0..).zip(&self.roots).filter(|(_, other)| *other == root);
+        trees.next().map(|(tree, _)| tree).filter(|_| trees.next().is_none())
+    }
+
     /// The tree that an address is for.
     pub fn tree(&self, address: Lid) -> Option<TreeId> {
         self.owners.get(&address).and_then(|owner| owner.tree)

@@ -93,7 +93,7 @@ pub fn run(
         bandwidth: rates.bandwidth,
         hosts: lab.fabric.places().len(),
         trees: lab.fabric.trees(),
-        smps: lab.fabric.cost().smps,
+        smps: lab.fabric.smps(),
         agents,
         crossings,
         exclusive,

@@ -49,7 +49,8 @@ pub struct CarriedFlow {
     pub from: u16,
     /// LID of the receiver.
     pub to: u16,
-    /// Along which tree the receiver's address leads.
+    /// Along which tree the receiver's address leads; on another manager's tables, whose root the link leads to or
+    /// from.
     pub tree: Option<u16>,
     /// Frames with data.
     pub data: u64,
@@ -108,7 +109,10 @@ fn count(fabric: &Fabric, frames: &Frames, exit_code: i32) -> Carried {
             flows.push(CarriedFlow {
                 from: flow.source.0,
                 to: flow.destination.0,
-                tree: judge.tree(flow.destination).map(|tree| tree.0),
+                tree: match fabric.is_found() {
+                    true => judge.crossed(topology, port),
+                    false => judge.tree(flow.destination).map(|tree| tree.0),
+                },
                 data: count.data,
                 frames: count.data + count.acknowledgements,
             });

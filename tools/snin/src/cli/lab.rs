@@ -30,7 +30,8 @@ pub(crate) struct Lab {
     #[arg(long, value_name = "FILE", requires = "verbs")]
     pub(crate) lfts: Option<PathBuf>,
     /// With --verbs: run this command of the shell with the hosts as devices snin0 and following, and report which
-    /// links carried whose frames. Of the other options --bandwidth (1G), --lmc and --json count
+    /// links carried whose frames. Of the other options --bandwidth (1G), --lmc, --lfts and --json count; with
+    /// --lfts the addresses are those that the topology reports: the fabric is as another manager brought it up
     ///
     /// Its exit code is in the report; ours is 1 where that is not 0.
     #[cfg(feature = "verbs")]

@@ -29,7 +29,10 @@ fn stage<W: Write>(
 ) -> Result<Verdict, Failure> {
     let json = Target::open(args.format.json.as_deref())?;
     let topology = input::topology(args.topology.as_deref().unwrap_or_default())?;
-    let fabric = Fabric::bring_up(&topology, args.lmc, args.unmanaged_trees())?;
+    let fabric = match &args.lfts {
+        Some(file) => Fabric::found(&topology, input::tables(file, &topology)?)?,
+        None => Fabric::bring_up(&topology, args.lmc, args.unmanaged_trees())?,
+    };
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]);
     let bandwidth = args.bandwidth.unwrap_or(STAGE_BANDWIDTH);
