@@ -87,9 +87,10 @@ static ASKED: [Asked; 2] = [
     Asked {
         option: SpankOption {
             name: c"snin".as_ptr(),
-            arginfo: c"slice|pinned|off".as_ptr(),
-            usage: c"links of the fabric for this job alone (slice), trees for its pairs of hosts (pinned), \
-                     or nothing (off)"
+            arginfo: c"slice|pinned|PATTERN|off".as_ptr(),
+            usage: c"links of the fabric for this job alone (slice), trees for its pairs of hosts (pinned), a \
+                     tree for all that each host sends (ring, bidir, hd, alltoall, grid:AxB, halo:AxB), or \
+                     nothing (off)"
                 .as_ptr(),
             has_arg: 1,
             val: 0,
@@ -115,9 +116,9 @@ static ASKED: [Asked; 2] = [
 /// Why an option's value is refused.
 fn fault(option: usize, value: &str) -> Option<String> {
     match option {
-        0 if Mode::parse(value).is_none() => {
-            Some(format!("--snin={value:.40}: slice, pinned or off"))
-        }
+        0 if Mode::parse(value).is_none() => Some(format!(
+            "--snin={value:.40}: slice, pinned, off, or ring, bidir, hd, alltoall, grid:AxB, halo:AxB"
+        )),
         1 => {
             let why = humantime::parse_duration(value).err()?;
             Some(format!("--snin-wait={value:.40}: {why}"))

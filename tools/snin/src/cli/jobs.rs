@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use snin_protocol::Time;
+use snin_protocol::collective::CollectiveKind;
 
 use super::reserving::SliceHosts;
 use super::{Format, NodeNames, some_time};
@@ -22,6 +23,10 @@ pub(crate) enum Job {
         /// its addresses then
         #[arg(long)]
         shared: bool,
+        /// How its hosts send: ring, bidir, hd, alltoall, grid:AxB or halo:AxB. Each gets one tree of its own for
+        /// all that it sends, and agents of its hosts take part in the collective
+        #[arg(long, value_name = "KIND")]
+        collective: Option<CollectiveKind>,
         /// How long to wait for room; by default not at all
         #[arg(long, value_name = "TIME", value_parser = some_time)]
         wait: Option<Time>,

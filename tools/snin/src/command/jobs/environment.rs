@@ -53,11 +53,14 @@ impl Process<'_> {
         for library in libraries {
             match library {
                 Library::Ucx => self.ucx(&mut variables, offset),
-                Library::Openmpi => variables.extend([
-                    ("OMPI_MCA_pml", "ucx".to_owned()),
-                    ("OMPI_MCA_btl", "^openib,ofi".to_owned()),
-                    ("OMPI_MCA_osc", "^ucx".to_owned()),
-                ]),
+                Library::Openmpi => {
+                    variables.extend([
+                        ("OMPI_MCA_pml", "ucx".to_owned()),
+                        ("OMPI_MCA_btl", "^openib,ofi".to_owned()),
+                        ("OMPI_MCA_osc", "^ucx".to_owned()),
+                    ]);
+                    self.openmpi_algorithms(&mut variables);
+                }
                 Library::Mpich => variables.push(("MPIR_CVAR_CH4_NETMOD", "ucx".to_owned())),
                 Library::Nccl => self.nccl(&mut variables, offset),
                 Library::Libfabric => self.libfabric(&mut variables, offset),
@@ -144,10 +147,43 @@ impl Process<'_> {
             ("NCCL_IB_QPS_PER_CONNECTION", "1".to_owned()),
             ("NCCL_IB_ADAPTIVE_ROUTING", "0".to_owned()),
         ]);
+        if let Some("ring" | "bidir") = self.pattern() {
+            variables.push(("NCCL_ALGO", "Ring".to_owned()));
+        }
         if let Some(base) = self.settings.gid_index {
             let index = u16::from(base) + offset.unwrap_or(0);
             variables.push(("NCCL_IB_GID_INDEX", index.to_string()));
         }
+    }
+
+    /// The algorithms of Open MPI's `coll/tuned` whose messages go as the job's pattern does, by their numbers
+    /// there.
+    fn openmpi_algorithms(&self, variables: &mut Vec<Variable>) {
+        let algorithms: &[Variable] = &match self.pattern() {
+            // Ring.
+            Some("ring" | "bidir") => [
+                ("OMPI_MCA_coll_tuned_allreduce_algorithm", "4".to_owned()),
+                ("OMPI_MCA_coll_tuned_allgather_algorithm", "4".to_owned()),
+            ],
+            // Rabenseifner's, which halves and doubles, and recursive doubling.
+            Some("hd") => [
+                ("OMPI_MCA_coll_tuned_allreduce_algorithm", "6".to_owned()),
+                ("OMPI_MCA_coll_tuned_allgather_algorithm", "3".to_owned()),
+            ],
+            // Pairwise: in each step everybody sends to one and is sent to by one.
+            Some("alltoall") => [
+                ("OMPI_MCA_coll_tuned_alltoall_algorithm", "2".to_owned()),
+                ("OMPI_MCA_coll_tuned_alltoallv_algorithm", "2".to_owned()),
+            ],
+            _ => return,
+        };
+        variables.push(("OMPI_MCA_coll_tuned_use_dynamic_rules", "1".to_owned()));
+        variables.extend_from_slice(algorithms);
+    }
+
+    /// The job's pattern without its dimensions.
+    fn pattern(&self) -> Option<&str> {
+        self.trees.collective()?.split_whitespace().next()
     }
 
     fn libfabric(&self, variables: &mut Vec<Variable>, offset: Option<u16>) {

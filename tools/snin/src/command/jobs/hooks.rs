@@ -19,6 +19,7 @@ use snin_daemon::store;
 use snin_fabric::Guid;
 use snin_fabric::job::{JobTrees, Mode, file_name};
 use snin_fabric::names::node_name;
+use snin_protocol::collective::CollectiveKind;
 use snin_protocol::operator::agent::{BeginJob, GetJobs};
 use snin_protocol::operator::controller::{CreateSlice, ExplainSlice, GetFabric, Host};
 
@@ -26,17 +27,23 @@ use super::environment::Process;
 use super::settings::{Checked, NoRoom};
 use super::stats;
 use super::{
-    PATIENCE, ask, begin, end, file, host, is_named, open_to_all, patiently, put, settings, trees,
+    PATIENCE, ask, begin, end, file, host, is_named, open_to_all, patiently, put, set_collective,
+    settings, trees,
 };
 use crate::Verdict;
 use crate::cli::jobs::{Hook, HookName};
 use crate::failure::Failure;
 use crate::output::{Output, note};
 
+/// What --snin may be.
+const FORM: &str =
+    "slice, pinned, off, or a pattern: ring, bidir, hd, alltoall, grid:AxB, halo:AxB";
+
 /// What a job asked for, by plugin or comment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Wish {
     mode: Mode,
+    collective: Option<CollectiveKind>,
     wait: Duration,
 }
 
@@ -82,17 +89,26 @@ fn wish(settings: &Checked) -> Result<Wish, Failure> {
         let word = comment.split_whitespace().find_map(|one| one.strip_prefix(word));
         env::var(plugin).ok().or_else(|| word.map(str::to_owned))
     };
-    let mode = match asked("SPANK_SNIN", "--snin=") {
-        None => settings.mode,
-        Some(text) => Mode::parse(&text)
-            .ok_or_else(|| Failure::Job(format!("--snin={text:.40}: slice, pinned or off")))?,
+    let wrong = |text: &str| Failure::Job(format!("--snin={text:.40}: {FORM}"));
+    let (mode, collective) = match asked("SPANK_SNIN", "--snin=") {
+        None => (settings.mode, None),
+        Some(text) => match Mode::parse(&text).ok_or_else(|| wrong(&text))? {
+            Mode::Collective => {
+                let kind = text.parse();
+                (
+                    Mode::Collective,
+                    Some(kind.map_err(|why| Failure::Job(format!("--snin: {why}")))?),
+                )
+            }
+            mode => (mode, None),
+        },
     };
     let wait = match asked("SPANK_SNIN_WAIT", "--snin-wait=") {
         None => Duration::from_millis(settings.value.wait_ms),
         Some(text) => humantime::parse_duration(&text)
             .map_err(|error| Failure::Job(format!("--snin-wait={text:.40}: {error}")))?,
     };
-    Ok(Wish { mode, wait })
+    Ok(Wish { mode, collective, wait })
 }
 
 /// The names of a job's nodes, as Slurm itself reads the list.
@@ -142,7 +158,7 @@ fn pairs(mode: Mode, ports: &[Vec<Guid>]) -> Vec<(Guid, Guid)> {
 fn asked_pairs(settings: &Checked) -> Result<Vec<(Guid, Guid)>, Failure> {
     match wish(settings)?.mode {
         Mode::Pinned => Ok(pairs(Mode::Pinned, &ports(settings, &nodes()?)?)),
-        Mode::Slice | Mode::Off => Ok(Vec::new()),
+        Mode::Slice | Mode::Collective | Mode::Off => Ok(Vec::new()),
     }
 }
 
@@ -217,6 +233,9 @@ fn make(settings: &Checked, job: &str, wish: Wish) -> Result<(), Failure> {
         end(settings, job)?;
     }
     begin(settings, &wanted, until)?;
+    if wish.collective.is_some() {
+        set_collective(settings, job, wish.collective)?;
+    }
     let given = trees(settings, job, user(), &pairs)
         .and_then(|trees| share(settings, job, &trees.to_string()));
     if given.is_err() {

@@ -22,8 +22,10 @@ use snin_fabric::Guid;
 use snin_fabric::job::{JobHost, JobTrees, file_name};
 use snin_fabric::names::is_called;
 use snin_protocol::Time;
+use snin_protocol::collective::CollectiveKind;
 use snin_protocol::operator::controller::{
-    CreateSlice, DeleteSlice, GetSliceTrees, Slice, SliceDeleted, SliceMade, SliceTrees,
+    CreateSlice, DeleteSlice, GetSliceTrees, SetCollective, Slice, SliceDeleted, SliceMade,
+    SliceTrees,
 };
 use snin_protocol::operator::{Document, Operation, SCHEMA_VERSION};
 
@@ -46,7 +48,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Does what is asked.
 pub(crate) fn run<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict, Failure> {
     match asked {
-        Job::Begin { job, hosts, shared, wait, settings } => {
+        Job::Begin { job, hosts, shared, collective, wait, settings } => {
             let checked = read(settings)?;
             let wanted = CreateSlice {
                 owner: job.clone(),
@@ -56,6 +58,9 @@ pub(crate) fn run<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict,
             };
             let until = Instant::now() + Duration::from_nanos(wait.map_or(0, Time::nanos));
             let begun = Begun::of(job, begin(&checked, &wanted, until))?;
+            if begun.begun && collective.is_some() {
+                set_collective(&checked, job, *collective)?;
+            }
             let json = Target::open(settings.format.json.as_deref())?;
             out.report(json, &begun, |out| out.line(&begun))?;
             Ok(if begun.begun { Verdict::Well } else { Verdict::Unwell })
@@ -88,6 +93,20 @@ fn begin(
     until: Instant,
 ) -> Result<Document<SliceMade>, Failure> {
     patiently(until, true, || ask(settings, wanted))
+}
+
+/// Has the hosts of a job take part in a collective; where there can be none, the job has no links either.
+fn set_collective(
+    settings: &Checked,
+    job: &str,
+    kind: Option<CollectiveKind>,
+) -> Result<(), Failure> {
+    let wanted = SetCollective { owner: job.to_owned(), kind, ..SetCollective::default() };
+    let set = ask(settings, &wanted);
+    if set.is_err() {
+        end(settings, job)?;
+    }
+    set.map(drop)
 }
 
 /// Asks again until then while the controller does not answer; with `refused` also while it refuses.

@@ -231,6 +231,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "snin job begin pbs/4711 --on node1,node2",
         "Links for a job of any launcher.",
     ),
+    (
+        "snin-job-begin",
+        "snin job begin pbs/4712 --hosts 16 --collective ring",
+        "The same for hosts that each send to the next: each has one tree for all that it sends.",
+    ),
     ("snin-job-end", "snin job end pbs/4711", "The job has ended."),
     (
         "snin-job-env",
