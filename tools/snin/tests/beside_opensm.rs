@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use snin_daemon::control::Connection;
+use snin_fabric::job::JobTrees;
 use snin_judges::{JudgeError, Simulated, dump_fts, ibnetdiscover};
 
 use daemons::{snin, wait};
@@ -166,6 +167,46 @@ fn grants_stand_on_the_tables_of_the_manager_that_stays() -> Result<(), JudgeErr
     assert_eq!(of(false)["sets"], 0, "{status}");
     assert!(of(false)["sent"].as_u64() > Some(300), "{status}");
     assert!(of(true)["sets"].as_u64() > Some(100), "{status}");
+    Ok(())
+}
+
+/// Programs of two jobs, by the addresses that they are told, share no link of OpenSM's tables; nor do the members
+/// of a collective in one of the slices.
+#[test]
+fn slices_stand_on_the_tables_of_the_manager_that_stays() -> Result<(), JudgeError> {
+    let folder = tempfile::tempdir().unwrap();
+    let up = BesideOpenSm::start("clos:4,4,4", &folder.path().join("run"));
+    let walker = up.walker()?;
+    let ask = |request: Value| up.ask("controller.sock", &request);
+    for (owner, hosts) in [("job/1", "host[0-1,4-5,8-9,12-13]"), ("job/2", "host[2-3,6-7,10-11]")] {
+        ask(json!({ "command": "slice_create", "owner": owner, "hosts": [hosts] }));
+        wait("its links are its own", || {
+            let slices = ask(json!({ "command": "slices" }));
+            let mut all = slices["slices"].as_array().unwrap().iter();
+            all.any(|slice| slice["owner"] == owner && slice["ready"] == true)
+        });
+    }
+    let links = |owner: &str| -> BTreeSet<End> {
+        let said = ask(json!({ "command": "slice_trees", "owner": owner }));
+        let job: JobTrees = said["text"].as_str().unwrap().parse().unwrap();
+        let pairs =
+            job.hosts().iter().flat_map(|one| job.hosts().iter().map(move |two| (one, two)));
+        let ways = pairs.filter_map(|(one, two)| {
+            let way = job.way(one.lids.0, two.lids.0).unwrap()?;
+            let there = walker.links(one.port.0, two.port.0, way.to.0);
+            let back = walker.links(two.port.0, one.port.0, way.from.0);
+            Some([there, back].map(|links| links.unwrap_or_else(|| panic!("{job}"))).concat())
+        });
+        ways.flatten().collect()
+    };
+    let (one, two) = (links("job/1"), links("job/2"));
+    // Two trees each, up and down at every leaf.
+    assert_eq!((one.len(), two.len()), (16, 12));
+    assert_eq!(one.intersection(&two).count(), 0);
+    // The same again changes nothing.
+    let all = || ask(json!({ "command": "collective", "owner": "job/1", "kind": "all-to-all" }));
+    assert_eq!(all()["collective"]["max_link_load"], 1);
+    wait("all members may send", || all()["collective"]["granted"] == 8);
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use crate::{NodeIndex, TreeId};
 
 impl TreeChoices {
     /// Pairs of a switch with hosts and a tree. Along each tree, an address of every host leads to it from every
-    /// other switch that has a pair with that tree. Where a route is missing, the switch that lacks most of them goes
-    /// without the tree, so a cut cable takes a tree from one switch and not from all.
+    /// other switch that has a pair with that tree. Where a route is missing, the switch that lacks most of them
+    /// goes without the tree, so a cut cable takes a tree from one switch and not from all.
     pub fn fully_connected(&self, routing: &Routing) -> BTreeSet<(NodeIndex, TreeId)> {
         let (trees, sources) = (routing.forest.len(), self.sources());
         let words = trees.div_ceil(64).max(1);

@@ -93,7 +93,7 @@ pub(crate) struct Up {
     pub(crate) env: Option<PathBuf>,
     /// What happens: lines such as `windows 60`, `cut leaf1/3 @window 20`, `restore leaf1/3 @window 40`,
     /// `kill controller @window 30`; with several controllers also `stop controller @window 30` and
-    /// `continue controller @window 35`
+    /// `continue controller @window 35`; with `--manager opensm` also `restart opensm @window 30`
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
     /// After the script: what the last messages would have had if this share of the hosts had flooded base

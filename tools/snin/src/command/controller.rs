@@ -233,7 +233,7 @@ fn status<W: Write>(answer: &Status, out: &mut Output<W>) -> Result<(), Failure>
         out.line(format!("no Clos, so nothing is granted between leaves: {why}"))?;
     }
     if answer.found_tables {
-        out.line("tables of another manager: grants follow them; there are no slices")?;
+        out.line("tables of another manager: grants and slices follow them")?;
     }
     if let Some(Missed { missed, late_us, because }) = &answer.last_missed {
         let by = answer.missed_by.iter().map(|(cause, count)| format!("{cause} {count}"));

@@ -1,5 +1,6 @@
 //! `snin topo trees`: what can be granted on the tables in force, OpenSM's for example.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use serde::Serialize;
@@ -7,7 +8,7 @@ use snin_controller_core::plan::{Plan, plan_on_found, plan_window};
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing, TreeChoices, TreeChoicesReport};
 use snin_fabric::traffic::Demand;
-use snin_fabric::{Lmc, NodeIndex, Topology};
+use snin_fabric::{Lmc, NodeIndex, Topology, TreeId};
 
 use crate::failure::Failure;
 use crate::output::{Output, Progress, Target};
@@ -28,10 +29,24 @@ struct Report {
     /// Of the tables' addresses: the least of any host.
     lmc: u8,
     routes: TreeChoicesReport,
+    /// Trees along which an address of every host leads to it from every switch with hosts: slices can be made of
+    /// these anywhere.
+    connected_trees: usize,
     /// For the first 1, 2, 4, ... addresses of every host, as if there were no others.
     by_lmc: Vec<AtLmc>,
+    /// What would carry more; none where these tables grant what the cables carry.
+    advice: Option<Advice>,
     /// Only with `--traffic`.
     window: Option<Window>,
+}
+
+/// Settings of OpenSM.
+#[derive(Serialize)]
+struct Advice {
+    lmc: u8,
+    routing_engine: &'static str,
+    /// Addresses that all host ports take then.
+    lids: usize,
 }
 
 #[derive(Serialize)]
@@ -122,10 +137,29 @@ pub(crate) fn run<W: Write>(
     };
     drop(progress);
     let trees = clos.roots.len() * clos.root_planes;
-    let (schema_version, hosts) = (SCHEMA_VERSION, routing.hosts.len());
-    let report = Report { schema_version, hosts, trees, lmc: lmc.bits(), routes, by_lmc, window };
+    let report = Report {
+        schema_version: SCHEMA_VERSION,
+        hosts: routing.hosts.len(),
+        trees,
+        lmc: lmc.bits(),
+        routes,
+        connected_trees: connected_trees(&routing, &choices),
+        advice: advice(&by_lmc, (trees, clos.stages()), &routing),
+        by_lmc,
+        window,
+    };
     out.report(json, &report, |out| print(&report, out))?;
     Ok(if report.routes.off() == 0 { Verdict::Well } else { Verdict::Unwell })
+}
+
+/// Trees along which every switch with hosts reaches the hosts of every other.
+fn connected_trees(routing: &Routing, choices: &TreeChoices) -> usize {
+    let switches: BTreeSet<NodeIndex> = routing.hosts.iter().map(|(_, host)| host.switch).collect();
+    let mut reached: BTreeMap<TreeId, usize> = BTreeMap::new();
+    for (_, tree) in choices.fully_connected(routing) {
+        *reached.entry(tree).or_default() += 1;
+    }
+    reached.values().filter(|&&count| count == switches.len()).count()
 }
 
 /// Different trees from a switch with hosts to a host elsewhere: the fewest of any pair, and the mean.
@@ -205,7 +239,11 @@ fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> 
             row.lmc
         ))?;
     }
-    out.line(advice(report))?;
+    out.line(format_args!(
+        "slices: {} of {trees} trees lead from every leaf to every host",
+        report.connected_trees
+    ))?;
+    out.line(advised(report))?;
     if let Some(window) = &report.window {
         let Window { requested, granted, deferred, refused, bound, .. } = window;
         out.line(format_args!(
@@ -220,26 +258,38 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// What to do next, in one line.
-fn advice(report: &Report) -> String {
-    let Some(last) = report.by_lmc.last() else { return String::new() };
-    if last.least_trees >= report.trees {
+/// Unicast LIDs that there are (IBA 4.1.3).
+const LIDS: usize = 49_151;
+
+/// The engine of OpenSM's whose addresses of a port lead along most trees: `make bench-found`.
+fn advice(by_lmc: &[AtLmc], (trees, stages): (usize, usize), routing: &Routing) -> Option<Advice> {
+    by_lmc.last().filter(|last| last.least_trees < trees)?;
+    let lmc = Lmc::at_least(trees).unwrap_or(Lmc::MAX);
+    // Minhop leads all addresses of a port along few of the cores of three stages.
+    let routing_engine = if stages == 3 { "dfsssp" } else { "minhop" };
+    Some(Advice { lmc: lmc.bits(), routing_engine, lids: routing.hosts.len() * lmc.addresses() })
+}
+
+/// What to do next: the settings, and what they cost.
+fn advised(report: &Report) -> String {
+    let Some(Advice { lmc, routing_engine, lids }) = report.advice else {
         return "every pair has every tree: the tables grant what the cables carry".to_owned();
+    };
+    let settings = format!("in opensm.conf `lmc {lmc}` and `routing_engine {routing_engine}`");
+    match () {
+        () if lids > LIDS => format!(
+            "more addresses, more choice: {settings} would take {lids} LIDs, but there are {LIDS}: take a \
+             smaller lmc"
+        ),
+        () if report.lmc >= lmc => format!(
+            "LMC {} has an address for each of {} trees, yet some pairs have fewer: {settings} may do better",
+            report.lmc, report.trees
+        ),
+        () => format!(
+            "more addresses, more choice: {settings} reach up to {} trees a pair; cost: {} LIDs a host port, \
+             {lids} of {LIDS} in all, and LIDs change: a maintenance window; nothing else",
+            report.trees.min(1 << lmc),
+            1 << lmc
+        ),
     }
-    let wanted = Lmc::at_least(report.trees).unwrap_or(Lmc::MAX);
-    if report.lmc >= wanted.bits() {
-        return format!(
-            "LMC {} has an address for each of {} trees, yet some pairs have {}: another routing engine may do \
-             better",
-            report.lmc, report.trees, last.least_trees
-        );
-    }
-    format!(
-        "more addresses, more choice: in opensm.conf `lmc {}` ({} LIDs a host port, {} in all) reaches up to {} \
-         trees; LIDs change",
-        wanted.bits(),
-        wanted.addresses(),
-        report.hosts * wanted.addresses(),
-        report.trees.min(wanted.addresses())
-    )
 }

@@ -31,11 +31,13 @@ start_controller() {
     rm -rf /tmp/controller /tmp/control /tmp/sessions /tmp/node $nodes
     cat >/root/controller.toml <<C
 listen = ["unix:///tmp/sessions"]
-topology = "/root/fabric"
+topology = "${FABRIC:-/root/fabric}"
 name = "ctl1"
 state_dir = "/tmp/controller"
 control_socket = "/tmp/control"
 C
+    # Where another manager wrote the tables.
+    [ -z "${TABLES:-}" ] || echo "tables = \"$TABLES\"" >>/root/controller.toml
     snin-controller --config /root/controller.toml 2>"$OUT/controller.log" &
     until_it_is 'the controller answers' snin controller status --socket /tmp/control
 }

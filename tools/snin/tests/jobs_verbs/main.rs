@@ -13,7 +13,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use snin_fabric::generate::Recipe;
-use snin_fabric::ibnet;
+use snin_fabric::{Topology, ibnet};
+use snin_judges::{JudgeError, OpenSm, Simulator, dump_fts, ibnetdiscover};
 use tempfile::TempDir;
 
 const SNIN: &str = env!("CARGO_BIN_EXE_snin");
@@ -49,11 +50,25 @@ fn programs(folder: &Path) -> [PathBuf; 4] {
     [built("handles", one, &[]), plugin, deep, built("peers", "peers.c", &[])]
 }
 
+/// The same fabric as OpenSM brings it up on ibsim with an address a tree, and the tables that it wrote: the files
+/// `found` and `dump_fts`.
+fn written_by_opensm(fabric: &Topology, folder: &Path) -> Result<(), JudgeError> {
+    let netlist = ibnet::write(fabric);
+    let simulator = Simulator::start(&netlist)?;
+    // On a switch it waits for ever for an answer of its own.
+    let host = netlist.lines().find(|line| line.starts_with("Ca")).unwrap();
+    OpenSm { host: host.split('"').nth(1), lmc: 2, ..OpenSm::default() }.bring_up(&simulator)?;
+    fs::write(folder.join("found"), ibnetdiscover(&simulator)?).unwrap();
+    fs::write(folder.join("dump_fts"), dump_fts(&simulator)?).unwrap();
+    Ok(())
+}
+
 /// Runs all scripts in one machine; gives the folder of what they left.
 fn run() -> TempDir {
     let (files, out) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let fabric = "clos:2,4,2".parse::<Recipe>().unwrap().build().unwrap();
     fs::write(files.path().join("fabric"), ibnet::write(&fabric)).unwrap();
+    written_by_opensm(&fabric, files.path()).unwrap_or_else(|error| panic!("{error}"));
     let scripts = [
         ("common.sh", include_str!("common.sh")),
         ("srun.sh", include_str!("srun.sh")),
@@ -71,7 +86,9 @@ fn run() -> TempDir {
         fs::write(files.path().join(name), text).unwrap();
         machine.arg("--with").arg(files.path().join(name));
     }
-    machine.arg("--with").arg(files.path().join("fabric"));
+    for name in ["fabric", "found", "dump_fts"] {
+        machine.arg("--with").arg(files.path().join(name));
+    }
     let built = Path::new(SNIN).parent().unwrap();
     for name in ["snin", "snin-controller", "snin-agent", "libsnin_preload.so"] {
         let path = built.join(name);
@@ -92,6 +109,10 @@ fn run() -> TempDir {
     let command = [
         stage("srun.sh mpich pmi2", "mpich"),
         stage("srun.sh openmpi pmix", "openmpi"),
+        stage("srun.sh openmpi pmix found", "found")
+            .replace("--verbs /root/fabric", "--verbs /root/found --lfts /root/dump_fts")
+            .replace("bash ", "FABRIC=/root/found TABLES=/root/dump_fts bash "),
+        stage("srun.sh openmpi pmix ring", "ring").replace("bash ", "PATTERN=ring bash "),
         stage(&format!("times.sh with {runs}"), "times"),
         stage(&format!("times.sh without {runs}"), "times-without"),
         stage("two.sh slices", "with"),
@@ -121,6 +142,13 @@ fn unmodified_programs_go_along_the_trees_of_their_jobs_in_the_virtual_machine()
     let out = run();
     ranks::on_their_trees(&out, "mpich");
     ranks::on_their_trees(&out, "openmpi");
+    ranks::on_their_trees(&out, "found");
+    ranks::on_their_trees(&out, "ring");
+    assert!(
+        read(&out, "ring-trees").contains("\ncollective ring\n"),
+        "{}",
+        read(&out, "ring-trees")
+    );
     ranks::on_several_trees(&out);
     ranks::times(&out);
     two_jobs(&out);

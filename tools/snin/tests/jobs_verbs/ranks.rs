@@ -38,7 +38,7 @@ pub(super) fn on_their_trees(out: &TempDir, mpi: &str) {
         for (&(from, to), &count) in &flows {
             assert!(count > 100 && flows.contains_key(&(to, from)), "{flows:?}");
             let (sender, receiver) = (at(&job, from), at(&job, to));
-            let along = receiver.along.iter().find(|(_, lid)| lid.0 == to);
+            let along = job.along(sender.leaf, receiver).iter().find(|(_, lid)| lid.0 == to);
             let tree = u64::from(along.unwrap_or_else(|| panic!("{to}: {job}")).0.0);
             assert!(has.contains(&tree), "{flows:?}: {slice}");
             let pair = pair(&stats, &receiver.name, &sender.name);

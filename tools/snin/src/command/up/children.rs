@@ -23,6 +23,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 struct One {
     child: Child,
     program: &'static str,
+    /// As it was started.
+    command: Command,
 }
 
 /// See the module's documentation. Dropped, it ends them all.
@@ -78,7 +80,20 @@ impl Children {
         // A Ctrl-C is for this process, which ends the others in order.
         command.process_group(0).env_remove("NOTIFY_SOCKET");
         let child = command.spawn().map_err(failed)?;
-        self.running.push((name.to_owned(), One { child, program }));
+        self.running.push((name.to_owned(), One { child, program, command }));
+        Ok(())
+    }
+
+    /// Kills one, as `kill -9` does, and starts it again as it was started.
+    pub(super) fn restart(&mut self, name: &str) -> Result<(), UpError> {
+        let Some((_, one)) = self.running.iter_mut().find(|(running, _)| running == name) else {
+            return Ok(());
+        };
+        // It may have ended by itself.
+        let _ = one.child.kill();
+        let _ = one.child.wait();
+        let failed = |error| UpError::Start { program: one.program, error };
+        one.child = one.command.spawn().map_err(failed)?;
         Ok(())
     }
 

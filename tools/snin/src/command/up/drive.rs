@@ -24,7 +24,7 @@ use super::children::Children;
 use super::collective;
 use super::controllers::{Controllers, Failover, Lost};
 use super::folder::Folder;
-use super::opensm::{Change, Changed};
+use super::opensm::{self, Change, Changed};
 use super::script::{Act, Script};
 use crate::failure::Failure;
 use crate::output::{Output, Progress};
@@ -306,6 +306,14 @@ fn strike(
             let said = children.ask("emulator.sock", &json!({ "command": "fault", "fault": text }));
             said.map_err(|why| UpError::Script(format!("{text}: {why}")))?;
             driven.events.push(format!("window {window}: {text}"));
+            if let Some(kept) = kept {
+                driven.events.extend(kept.follow(children, &mut driven.changes)?);
+            }
+        }
+        Act::Restart => {
+            let kept = Change::before(children)?;
+            opensm::restart(children)?;
+            driven.events.push(format!("window {window}: OpenSM killed and started again"));
             if let Some(kept) = kept {
                 driven.events.extend(kept.follow(children, &mut driven.changes)?);
             }

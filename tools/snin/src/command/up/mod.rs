@@ -155,6 +155,10 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     if args.manager == cli::Keeper::OpenSm && script.as_ref().is_some_and(Script::has_phases) {
         return Err(UpError::NotKept("phase-out and phase-in").into());
     }
+    if args.manager == cli::Keeper::Snin && script.as_ref().is_some_and(Script::restarts_opensm) {
+        let what = "restart opensm takes --manager opensm: here snin-sm keeps the subnet";
+        return Err(UpError::Script(what.to_owned()).into());
+    }
     let ports: Vec<Guid> = topology
         .nodes()
         .filter(|&node| !topology.is_switch(node))

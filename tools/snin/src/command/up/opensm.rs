@@ -19,6 +19,8 @@ use crate::cli::{Keeper, Up};
 
 /// As it is called in what is printed.
 pub(super) const OPENSM: &str = "opensm";
+/// Its log, in the run's folder.
+const LOG: &str = "osm.log";
 /// What its log says when every port is up.
 const UP: &str = "SUBNET UP";
 /// When no further view came for so long, the manager has done what it does about a fault.
@@ -83,7 +85,7 @@ pub(super) fn start(
     // It preloads what stands for libibumad's devices, and becomes OpenSM.
     let mut command = found(children, "ibsim-run", "ibsim-utils")?;
     command.arg(opensm.get_program()).arg("--config").arg(path("opensm.conf"));
-    command.arg("--log_file").arg(path("osm.log")).args(["--erase_log_file", "-D", "0x03"]);
+    command.arg("--log_file").arg(path(LOG)).args(["--erase_log_file", "-D", "0x03"]);
     command.env("IBSIM_SOCKNAME", folder.fabric()).env_remove("LD_PRELOAD");
     command.env("OSM_CACHE_DIR", folder.path()).env("OSM_TMP_DIR", folder.path());
     let mut hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
@@ -91,12 +93,7 @@ pub(super) fn start(
         command.env("SIM_HOST", &*topology.node(last).name);
     }
     children.start(OPENSM, OPENSM, command)?;
-    let log = path("osm.log");
-    children.wait(OPENSM, |_| {
-        let said = fs::read(&log).unwrap_or_default();
-        let is_up = String::from_utf8_lossy(&said).contains(UP);
-        is_up.then_some(()).ok_or_else(|| "the subnet is not up".to_owned())
-    })?;
+    wait_up(children)?;
     // Links come up once more after it has changed their MTU.
     let status = json!({ "command": "status" });
     children.wait(OPENSM, |children| {
@@ -105,6 +102,24 @@ pub(super) fn start(
         all.then_some(())
             .ok_or_else(|| format!("{} of {} cables are ACTIVE", cables["active"], cables["all"]))
     })
+}
+
+/// Waits until its log says that every port is up.
+fn wait_up(children: &mut Children) -> Result<(), UpError> {
+    let log = children.path(LOG);
+    children.wait(OPENSM, |_| {
+        let said = fs::read(&log).unwrap_or_default();
+        let is_up = String::from_utf8_lossy(&said).contains(UP);
+        is_up.then_some(()).ok_or_else(|| "the subnet is not up".to_owned())
+    })
+}
+
+/// Kills it and starts it again, and waits until it has brought the subnet up.
+pub(super) fn restart(children: &mut Children) -> Result<(), UpError> {
+    // What the last one said is not to be taken for this one's.
+    let _ = fs::remove_file(children.path(LOG));
+    children.restart(OPENSM)?;
+    wait_up(children)
 }
 
 /// What a manager that stays did about a fault.

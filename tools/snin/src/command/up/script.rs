@@ -11,6 +11,7 @@
 //! continue controller @window 36
 //! phase-out spine2 @window 45
 //! phase-in spine2 @window 50
+//! restart opensm @window 55
 //! ```
 //!
 //! Collectives come first, one after the other: `collective ring 64 4194304`, the kinds of `snin request
@@ -25,7 +26,8 @@ use snin_protocol::collective::{CollectiveKind, Dims};
 
 const FORM: &str = "expected windows N, collective KIND HOSTS BYTES, seed N, messages N, bytes N, \
                     kill, stop or continue controller @window N, \
-                    phase-out or phase-in SWITCH @window N, or a fault such as cut leaf1/3 @window N";
+                    phase-out or phase-in SWITCH @window N, restart opensm @window N, \
+                    or a fault such as cut leaf1/3 @window N";
 
 /// What happens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +44,8 @@ pub(super) enum Act {
     PhaseOut(String),
     /// They are tested, and used again.
     PhaseIn(String),
+    /// OpenSM, which keeps the subnet, is killed as by `kill -9`, and started again.
+    Restart,
 }
 
 /// What hosts do together.
@@ -105,6 +109,11 @@ impl Script {
         self.acts.iter().any(|(_, act)| is_phase(act))
     }
 
+    /// Whether OpenSM is restarted, which has to be there.
+    pub(super) fn restarts_opensm(&self) -> bool {
+        self.acts.iter().any(|(_, act)| *act == Act::Restart)
+    }
+
     /// Reads it; an error names file and line. `controllers`: how many there are.
     pub(super) fn parse(
         name: &str,
@@ -158,6 +167,7 @@ impl Script {
                 Some(("kill", "controller")) => Act::Kill,
                 Some(("stop", "controller")) => Act::Stop,
                 Some(("continue", "controller")) => Act::Continue,
+                Some(("restart", "opensm")) => Act::Restart,
                 Some(("phase-out", name)) => Act::PhaseOut(switch(name, topology)?),
                 Some(("phase-in", name)) => Act::PhaseIn(switch(name, topology)?),
                 _ => {
