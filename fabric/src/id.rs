@@ -19,12 +19,20 @@ impl fmt::Display for Guid {
 /// In documents a GUID is the text that it is displayed as.
 impl Serialize for Guid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        // For people as text; where no one reads it, as the number that it is.
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Guid {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return u64::deserialize(deserializer).map(Self);
+        }
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
@@ -116,7 +124,10 @@ impl fmt::Display for Mlid {
 }
 
 /// LID mask control: a port answers to 2^LMC consecutive LIDs (IBA 4.1.3), 0 to 7.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(try_from = "u8", into = "u8")]
 pub struct Lmc(u8);
 
 impl Lmc {
@@ -143,6 +154,20 @@ impl Lmc {
     /// The smallest LMC with at least `addresses` addresses a port, if 128 are enough.
     pub fn at_least(addresses: usize) -> Option<Self> {
         (0..=7).map(Self).find(|lmc| lmc.addresses() >= addresses)
+    }
+}
+
+impl TryFrom<u8> for Lmc {
+    type Error = &'static str;
+
+    fn try_from(bits: u8) -> Result<Self, Self::Error> {
+        Self::new(bits).ok_or("an LMC is 0 to 7")
+    }
+}
+
+impl From<Lmc> for u8 {
+    fn from(lmc: Lmc) -> Self {
+        lmc.bits()
     }
 }
 
@@ -180,7 +205,7 @@ impl fmt::Display for TreeId {
 }
 
 /// A port of a node. Switches have a port 0, their own management port; adapters start at 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct PortNum(pub u8);
 
 impl PortNum {

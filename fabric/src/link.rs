@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Lanes of a link (PortInfo:LinkWidthActive, IBA 14.2.5.6).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
 pub struct Width(u8);
 
 impl Width {
@@ -22,10 +25,26 @@ impl Width {
     }
 }
 
+impl TryFrom<u8> for Width {
+    type Error = &'static str;
+
+    fn try_from(lanes: u8) -> Result<Self, Self::Error> {
+        Self::new(lanes).ok_or("a link has 1, 2, 4, 8 or 12 lanes")
+    }
+}
+
+impl From<Width> for u8 {
+    fn from(width: Width) -> Self {
+        width.lanes()
+    }
+}
+
 macro_rules! speeds {
     ($($name:ident $text:literal $bits:literal $doc:literal),+ $(,)?) => {
         /// Signalling generation of one lane (LinkSpeedActive, LinkSpeedExtActive; IBA 14.2.5.6).
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
+        )]
         pub enum Speed { $(#[doc = $doc] $name),+ }
 
         impl Speed {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::hosts::HostId;
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::message::{
@@ -15,21 +16,22 @@ use crate::config::Policy;
 use snin_fabric::view::View;
 
 /// What happened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// An agent said something.
     Received {
         /// Its port, which the session has proved.
         from: Guid,
         /// What.
+        #[serde(with = "snin_protocol::codec::serde")]
         message: FromAgent,
     },
     /// An agent's session has ended.
     AgentLost(Guid),
     /// The fabric is another.
-    View(Arc<dyn View>),
+    View(#[serde(with = "snin_protocol::view::serde")] Arc<dyn View>),
     /// The fabric is the same, but some of it must not be granted.
-    Unusable(ViewChange),
+    Unusable(#[serde(with = "snin_protocol::codec::serde")] ViewChange),
     /// The operator changed the policy.
     Policy(Policy),
     /// The session with the subnet manager has begun (true), or ended.

@@ -3,6 +3,7 @@
 //! The body is bincode's; no other module knows that. Every list has a limit, every frame has a limit, and
 //! bytes from the wire can be refused but cannot do harm.
 
+pub mod serde;
 mod table;
 mod wire;
 

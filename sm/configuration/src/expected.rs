@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::{Guid, PortNum, Speed, Width};
 use snin_protocol::Time;
 
@@ -9,7 +10,7 @@ use snin_sm_database::records::Place;
 use snin_sm_database::seen::Neighbour;
 
 /// The expected configuration. Switches and ports that are not in it are left as they are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
     /// Switches by GUID.
     pub switches: BTreeMap<Guid, ExpectedSwitch>,
@@ -18,7 +19,7 @@ pub struct Expected {
 }
 
 /// A switch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedSwitch {
     /// Its name, for people.
     pub name: String,
@@ -27,7 +28,7 @@ pub struct ExpectedSwitch {
 }
 
 /// A switch's port.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedPort {
     /// How it shall be.
     pub mode: Mode,
@@ -40,7 +41,7 @@ pub struct ExpectedPort {
 }
 
 /// How a port shall be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Its link is enabled.
     #[default]
@@ -91,7 +92,7 @@ impl Mode {
 }
 
 /// The expected neighbour of a port: all that is given has to agree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pattern {
     /// The GUID of the port at the other end.
     pub port_guid: Option<Guid>,
@@ -179,7 +180,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// What a port has to pass before it is used. Link presence with width and speed is always looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tests {
     /// Whether who is behind the port is looked at.
     pub miswire: bool,
@@ -196,7 +197,7 @@ pub struct Tests {
 }
 
 /// Who answers at the other end of a link under test.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Application {
     /// The node, with the description that discovery heard.
     Node,
@@ -216,7 +217,7 @@ impl Application {
 }
 
 /// How good a link has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quality {
     /// It has to stay up, and as fast as is required, for so long.
     pub lasts: Time,

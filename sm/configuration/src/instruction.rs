@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::expected::Expected;
+use serde::{Deserialize, Serialize};
 use snin_sm_database::judgement::Consent;
 use snin_sm_database::records::Place;
 
 /// What an operator, or who elects managers, wants.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Instruction {
     /// This is expected from now on. `forced`: even where that cuts the fabric.
     Expect {
@@ -35,7 +36,7 @@ pub enum Instruction {
 }
 
 /// Bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Nothing is written: it is only said what would be.
     pub dry_run: bool,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::{Guid, Lid};
 use snin_mad::Mad;
 
@@ -18,8 +19,9 @@ use snin_sm_database::records::{KeptRecord, Slice};
 use snin_sm_database::saved::Saved;
 use snin_sweep::{Computed, FabricView, Groups, Job};
 
-/// Something happened.
-#[derive(Debug)]
+/// Something happened. What serde skips the core, run again, makes itself: computations and groups. These come last,
+/// so that the numbers of the others are theirs.
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Event<'a> {
     /// Begin: this manager is the master of its subnet now.
     Start,
@@ -81,8 +83,6 @@ pub enum Event<'a> {
     Priority(u8),
     /// Something happened in a session with another manager.
     Mirror(Box<MirrorEvent>),
-    /// These are the multicast groups from now on, with all of their members.
-    Groups(Arc<Groups>),
     /// What is expected of the fabric, or who may enforce it, has changed, or an operator wants something of a
     /// port.
     Configuration(Box<Instruction>),
@@ -92,11 +92,15 @@ pub enum Event<'a> {
     /// Something happened between this manager and the cluster's service.
     Cluster(Box<ClusterEvent>),
     /// An [`Output::Compute`] is done.
+    #[serde(skip)]
     Computed(Box<Computed>),
+    /// These are the multicast groups from now on, with all of their members.
+    #[serde(skip)]
+    Groups(Arc<Groups>),
 }
 
 /// Addresses with which paths are answered first.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Preferences {
     /// By the GUIDs of the port that sends and of the one that is sent to: an address of the latter.
     pub pins: BTreeMap<(Guid, Guid), Lid>,

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use snin_protocol::Time;
 
 use crate::records::Place;
 use crate::seen::Seen;
 
 /// Whether this manager may enforce the expected configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Consent {
     /// It may.
     Granted {

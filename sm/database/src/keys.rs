@@ -19,7 +19,7 @@ pub enum KeyPolicy {
 }
 
 /// What generated keys follow from. Secret; has to survive a restart.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeySecret {
     /// Random bytes, which must be kept secret.
     pub secret: [u8; 32],

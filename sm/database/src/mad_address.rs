@@ -1,10 +1,11 @@
 //! Where MADs come from and where they go.
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::Lid;
 use snin_mad::PKey;
 
 /// A port of this machine, as the driver numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct LocalPort(pub u32);
 
 /// Where an SMP goes.
@@ -17,7 +18,7 @@ pub enum Destination {
 }
 
 /// Where a MAD came from, or goes to: everything that an answer needs to find its way.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Origin {
     /// The other end's address.
     pub lid: Lid,

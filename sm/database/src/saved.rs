@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::{Guid, Lid, Lmc};
 
 use crate::keys::KeySecret;
 use crate::merge::Lineage;
 
 /// What has to survive a restart: everything that would come out otherwise if it were planned anew.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// The LMC of every host port, once it was chosen.
     pub lmc: Option<Lmc>,

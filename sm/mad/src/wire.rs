@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 
 use crate::bits::Place;
@@ -51,7 +52,9 @@ number!(
 macro_rules! hex_numbers {
     ($($(#[$meta:meta])* $name:ident($type:ty);)*) => {$(
         $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+        )]
         pub struct $name(pub $type);
 
         number!($name, Format::Hex, |bits| Self(bits as $type), |value| value.0.into());
@@ -109,7 +112,7 @@ impl PKey {
 pub struct Octets<const L: usize>(pub [u8; L]);
 
 /// A 128-bit global identifier (IBA 4.1.1), shown like an IPv6 address.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Gid(pub [u8; 16]);
 
 /// 64 bytes of text, UTF-8 if the node is well behaved, ended by a zero byte if shorter (IBA 14.2.5.2).
@@ -363,7 +366,9 @@ macro_rules! flags {
         }
     )*) => {$(
         $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, serde::Serialize, serde::Deserialize,
+        )]
         pub struct $name(pub $type);
 
         impl $name {

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::Guid;
 use snin_mad::PKey;
 use snin_protocol::Time;
@@ -18,7 +19,7 @@ use crate::records::Stamp;
 const MOST_LINES: usize = 1 << 20;
 
 /// See the module's documentation.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Lineage {
     /// The first master of the subnet, by its port: whose numbers these are. `None`: the subnet never had one.
     pub master: Option<Guid>,

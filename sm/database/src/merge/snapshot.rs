@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::{Guid, Lid, Lmc};
 use snin_mad::{Gid, GidPrefix, PKey};
 use snin_protocol::Time;
@@ -24,7 +25,7 @@ pub struct Entry<V> {
 pub type Table<K, V> = BTreeMap<K, Entry<V>>;
 
 /// A subnet, as it was before any merge: whose numbers they were.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Subnet {
     /// The name that its operator gave it.
     pub name: Box<str>,
@@ -42,7 +43,7 @@ pub struct Partition {
 }
 
 /// The partition table that a port is to hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PortTable {
     /// The subnet whose managers' settings say so, by its first master.
     pub home: Guid,
@@ -59,7 +60,7 @@ impl PortTable {
 }
 
 /// Something that has a number of its own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Number {
     /// A partition: 15 bits of its P_Key.
     Partition(u16),

@@ -2,6 +2,7 @@
 //!
 //! What the sweep writes is found again; what hosts said is not said again unless they are asked to.
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::Guid;
 use snin_mad::Gid;
 use snin_protocol::Time;
@@ -13,7 +14,7 @@ use super::kinds::{
 use super::{Database, Stamp};
 
 /// One record that was written, or, without a value, removed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kept {
     /// A multicast group.
     Group(Gid, Option<Group>),
@@ -28,7 +29,7 @@ pub enum Kept {
 }
 
 /// A record that is kept, and when it was last changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KeptRecord {
     /// The record.
     pub kept: Kept,

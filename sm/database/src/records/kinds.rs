@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::sa::{InformInfo, JoinState, McMemberRecord, ServiceRecord};
 use snin_mad::{Gid, NodeInfo, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
@@ -163,16 +164,17 @@ pub struct Manager {
 }
 
 /// A multicast group: what all its members have in common. The record's port and join state are zero.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Group {
     /// As it is shown.
+    #[serde(with = "snin_mad::sa::serde")]
     pub record: McMemberRecord,
     /// It stays when its last member leaves.
     pub permanent: bool,
 }
 
 /// A port's place in a slice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Slice {
     /// The job.
     pub job: u64,
@@ -184,7 +186,7 @@ pub struct Slice {
 pub type MemberKey = (Gid, Guid);
 
 /// A port in a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Member {
     /// The port's GID, as it joined.
     pub port_gid: Gid,
@@ -198,16 +200,17 @@ pub struct Member {
 pub type ServiceKey = (u64, Gid, u16);
 
 /// A service.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Service {
     /// As it was registered.
+    #[serde(with = "snin_mad::sa::serde")]
     pub record: ServiceRecord,
     /// When its lease ends.
     pub until: Option<Time>,
 }
 
 /// A subscriber's port and address, and what it subscribed to.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Subscriber {
     /// The port's GUID.
     pub port: Guid,
@@ -216,13 +219,15 @@ pub struct Subscriber {
     /// ... and queue pair.
     pub qp: u32,
     /// The fields of its InformInfo that distinguish subscriptions, as bytes.
+    #[serde(with = "octets")]
     pub to: [u8; 40],
 }
 
 /// A subscription.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Subscription {
     /// To what.
+    #[serde(with = "snin_mad::sa::serde")]
     pub info: InformInfo,
     /// With what reports are sent.
     pub sl: u8,
@@ -311,5 +316,25 @@ fn index_alias(database: &mut Database, key: &(Guid, u16), new: Option<&Guid>) {
     }
     if let Some(&alias) = new {
         database.by_alias.insert(alias, key.0);
+    }
+}
+
+/// Arrays longer than serde knows.
+mod octets {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<const N: usize, S: Serializer>(
+        octets: &[u8; N],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        octets.as_slice().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, const N: usize, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<[u8; N], D::Error> {
+        let octets = Vec::<u8>::deserialize(deserializer)?;
+        octets.try_into().map_err(|_| D::Error::custom("another length"))
     }
 }

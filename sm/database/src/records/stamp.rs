@@ -1,11 +1,12 @@
 //! When a record was last changed, and by which manager.
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
 /// A hybrid logical clock's reading and who read it: stamps of one origin only rise, and any two of a subnet
 /// are in an order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Stamp {
     /// The time, or that of the last stamp where the time has not moved on.
     pub time: Time,

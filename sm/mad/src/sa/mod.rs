@@ -9,6 +9,7 @@ mod inform;
 mod member;
 mod path;
 mod records;
+pub mod serde;
 mod service;
 
 pub use component::{Component, matches};

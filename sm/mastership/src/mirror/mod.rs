@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::Guid;
 use snin_mad::{MKey, SmState};
 use snin_protocol::Time;
@@ -45,11 +46,11 @@ use rows::Telling;
 use source::Follower;
 
 /// A session with another manager, as the driver numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Link(pub u64);
 
 /// Something happened in a session with another manager.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MirrorEvent {
     /// Another manager called this one.
     Called(Link),
@@ -58,9 +59,9 @@ pub enum MirrorEvent {
     /// The session is over.
     Closed(Link),
     /// The caller said something.
-    Asked(Link, FromStandby),
+    Asked(Link, #[serde(with = "snin_protocol::codec::serde")] FromStandby),
     /// The called one said something.
-    Heard(Link, FromMaster),
+    Heard(Link, #[serde(with = "snin_protocol::codec::serde")] FromMaster),
 }
 
 /// What is to be said to another manager.
