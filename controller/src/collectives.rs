@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use snin_controller_core::Core;
+use snin_controller_core::orders::Order;
 use snin_controller_core::window::{CollectiveError, CollectiveStatus, CollectiveWanted};
 use snin_protocol::Time;
 use snin_protocol::collective::CollectiveKind;
@@ -35,12 +36,15 @@ impl Daemon {
             return Ok(CollectiveSet { owner: owner.clone(), collective });
         }
         let before = core.collective_wanted(owner);
-        core.set_collective(owner, wanted).map_err(not_made)?;
+        let now = self.clock.now();
+        let order = Order::SetCollective(owner.clone(), wanted);
+        core.order(order, now).collective().map_err(not_made)?;
         if let Err(failure) = self.promise_slices() {
             // A user is not told of what a restart would forget.
             let core = self.core.as_mut().ok_or(NotKnown)?;
-            let back = core.set_collective(owner, before);
-            back.or_else(|_| core.set_collective(owner, None)).map_err(not_made)?;
+            let mut set =
+                |wanted| core.order(Order::SetCollective(owner.clone(), wanted), now).collective();
+            set(before).or_else(|_| set(None)).map_err(not_made)?;
             return Err(ApiError::failed(failure));
         }
         let kind = wanted.map(|wanted| wanted.kind.to_string());

@@ -6,21 +6,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use snin_controller_core::Core;
-use snin_controller_core::config::{Config, Policy};
+use snin_controller_core::config::Config;
 use snin_controller_core::error::ConfigError;
 use snin_controller_core::events::{Event, Output};
-use snin_controller_core::window::{
-    CollectiveError, CollectiveWanted, Frame, FrameError, SliceError, SliceHosts, SliceRecord,
-};
-use snin_daemon::record::{Recorder, hex, unhex};
+use snin_controller_core::orders::{Answer, Order};
+use snin_daemon::record::Recorder;
 use snin_daemon::replay::Replay;
-use snin_fabric::routing::Placement;
 use snin_fabric::view::View;
-use snin_fabric::{Guid, TreeId};
-use snin_protocol::codec::{self, Message};
-use snin_protocol::message::{FromAgent, LinkTest, ViewChange};
-use snin_protocol::view::{Assembly, FromManager, frames};
-use snin_protocol::{Term, Time};
+use snin_protocol::{Time, codec};
 use tracing::warn;
 
 /// What recordings call the controller's core.
@@ -29,42 +22,11 @@ pub const CORE: &str = "controller";
 /// What a core is made from.
 #[derive(Serialize, Deserialize)]
 pub struct Made {
-    config: Config,
-    view: Seen,
-}
-
-/// A view: its version, and in hex the frames in which a manager would say it.
-#[derive(Serialize, Deserialize)]
-struct Seen {
-    version: u64,
-    frames: Vec<String>,
-}
-
-/// An event of a recording.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub struct Entry(Told);
-
-/// What a core is told. Messages are frames in hex.
-#[derive(Serialize, Deserialize)]
-enum Told {
-    Received { from: Guid, frame: String },
-    AgentLost(Guid),
-    View(Seen),
-    Unusable(String),
-    Policy(Policy),
-    Manager(bool),
-    Superseded(u64),
-    CreateSlice(String, SliceHosts),
-    ResizeSlice(String, SliceHosts),
-    DeleteSlice(String),
-    RestoreSlices(Vec<SliceRecord>),
-    AddFrame(Frame),
-    RemoveFrame(u64),
-    RestoreFrames(Vec<(u64, Frame)>),
-    ShareSlice(String, bool),
-    SetCollective(String, Option<CollectiveWanted>),
-    TestLink(Guid, LinkTest),
+    /// How it works.
+    pub config: Config,
+    /// The fabric.
+    #[serde(with = "snin_protocol::view::serde")]
+    pub view: Arc<dyn View>,
 }
 
 /// A core of which everything that it is told is recorded, if that is wanted. A file that cannot be written ends
@@ -98,7 +60,7 @@ impl Recorded {
         file: Option<&Path>,
     ) -> Result<Self, ConfigError> {
         let recorder = file.and_then(|file| {
-            let made = Made { config: config.clone(), view: seen(&*view)? };
+            let made = Made { config: config.clone(), view: Arc::clone(&view) };
             let recorder = Recorder::create(file, CORE, &made, now);
             recorder.inspect_err(|error| warn!("{}: {error}: not recorded", file.display())).ok()
         });
@@ -117,12 +79,7 @@ impl Recorded {
         if now >= self.until {
             return;
         }
-        if self.recorder.is_some() {
-            match told(&event) {
-                Some(told) => self.write(now, Some(&told)),
-                None => self.end("an event is too large for a recording"),
-            }
-        }
+        self.write(now, Some(&event));
         self.core.handle(event, now);
     }
 
@@ -146,76 +103,11 @@ impl Recorded {
         output
     }
 
-    /// As [`Core::create_slice`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn create_slice(&mut self, owner: &str, wanted: &SliceHosts) -> Result<bool, SliceError> {
-        self.write(self.last, Some(&Told::CreateSlice(owner.to_owned(), wanted.clone())));
-        self.core.create_slice(owner, wanted)
-    }
-
-    /// As [`Core::resize_slice`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn resize_slice(&mut self, owner: &str, wanted: &SliceHosts) -> Result<(), SliceError> {
-        self.write(self.last, Some(&Told::ResizeSlice(owner.to_owned(), wanted.clone())));
-        self.core.resize_slice(owner, wanted)
-    }
-
-    /// As [`Core::share_slice`].
-    pub fn share_slice(&mut self, owner: &str, shared: bool) {
-        self.write(self.last, Some(&Told::ShareSlice(owner.to_owned(), shared)));
-        self.core.share_slice(owner, shared);
-    }
-
-    /// As [`Core::set_collective`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn set_collective(
-        &mut self,
-        owner: &str,
-        wanted: Option<CollectiveWanted>,
-    ) -> Result<(), CollectiveError> {
-        self.write(self.last, Some(&Told::SetCollective(owner.to_owned(), wanted)));
-        self.core.set_collective(owner, wanted)
-    }
-
-    /// As [`Core::delete_slice`].
-    pub fn delete_slice(&mut self, owner: &str) -> bool {
-        self.write(self.last, Some(&Told::DeleteSlice(owner.to_owned())));
-        self.core.delete_slice(owner)
-    }
-
-    /// As [`Core::restore_slices`].
-    pub fn restore_slices(&mut self, records: impl IntoIterator<Item = SliceRecord>) {
-        let records: Vec<SliceRecord> = records.into_iter().collect();
-        self.write(self.last, Some(&Told::RestoreSlices(records.clone())));
-        self.core.restore_slices(records);
-    }
-
-    /// As [`Core::add_frame`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn add_frame(&mut self, frame: Frame, now: Time) -> Result<u64, FrameError> {
-        self.write(now, Some(&Told::AddFrame(frame.clone())));
-        self.core.add_frame(frame, now)
-    }
-
-    /// As [`Core::remove_frame`].
-    pub fn remove_frame(&mut self, id: u64) -> Option<Frame> {
-        self.write(self.last, Some(&Told::RemoveFrame(id)));
-        self.core.remove_frame(id)
-    }
-
-    /// As [`Core::restore_frames`].
-    pub fn restore_frames(&mut self, frames: impl IntoIterator<Item = (u64, Frame)>) {
-        let frames: Vec<(u64, Frame)> = frames.into_iter().collect();
-        self.write(self.last, Some(&Told::RestoreFrames(frames.clone())));
-        self.core.restore_frames(frames);
+    /// The core carries an order out.
+    pub fn order(&mut self, order: Order, now: Time) -> Answer {
+        let event = Event::Order(order);
+        self.write(now, Some(&event));
+        self.core.handle(event, now)
     }
 
     /// The controller ends, and its recording with it.
@@ -225,79 +117,15 @@ impl Recorded {
         }
     }
 
-    fn write(&mut self, now: Time, told: Option<&Told>) {
+    fn write(&mut self, now: Time, event: Option<&Event>) {
         self.last = now;
         if let Some(recorder) = &mut self.recorder
-            && let Err(error) = recorder.write(now, told)
+            && let Err(error) = recorder.write(now, event)
         {
-            self.end(&error.to_string());
+            warn!("recording ends: {error}");
+            self.recorder = None;
         }
     }
-
-    fn end(&mut self, why: &str) {
-        warn!("recording ends: {why}");
-        self.recorder = None;
-    }
-}
-
-/// A view in the frames in which a manager says it; `None` of one that is larger than a view may be.
-fn seen(view: &dyn View) -> Option<Seen> {
-    let routing = view.routing();
-    let (trees, plan) = (routing.forest.len(), &routing.plan);
-    let placement = if plan.is_rotated() {
-        Placement::planned_by(plan, trees)
-    } else {
-        // By any host's addresses: all have their trees at the same places.
-        let port = routing.hosts.iter().next().map(|(_, host)| host.port)?;
-        let base = view.addresses().base(port)?.0;
-        let place =
-            |tree: usize| Some(view.dlid(port, TreeId(tree as u16))?.0.0.wrapping_sub(base));
-        Placement::new((0..trees).map(place).collect::<Option<_>>()?, plan)
-    };
-    let frames = frames(view, &placement).ok()?;
-    let frames = frames.iter().map(|frame| codec::encode(frame).ok().map(|bytes| hex(&bytes)));
-    Some(Seen { version: view.version(), frames: frames.collect::<Option<_>>()? })
-}
-
-impl Seen {
-    fn view(&self) -> Result<Arc<dyn View>, String> {
-        let mut assembly: Option<Assembly> = None;
-        for frame in &self.frames {
-            match (message::<FromManager>(frame)?, &mut assembly) {
-                (FromManager::Begin(begin), None) => assembly = Some(Assembly::new(begin)),
-                (FromManager::Part(part), Some(assembly)) => {
-                    assembly.add(&part).map_err(|error| error.to_string())?;
-                }
-                _ => return Err("frames of no view".to_owned()),
-            }
-        }
-        let assembly = assembly.ok_or("no view")?;
-        let view = assembly.finish(self.version).map_err(|error| error.to_string())?;
-        Ok(Arc::new(view))
-    }
-}
-
-fn message<M: Message>(text: &str) -> Result<M, String> {
-    let bytes = unhex(text).ok_or("frames are in hex")?;
-    let decoded = codec::decode::<M>(&bytes).map_err(|error| error.to_string())?;
-    decoded.map(|(message, _)| message).ok_or_else(|| "half a frame".to_owned())
-}
-
-fn frame<M: Message>(message: &M) -> Option<String> {
-    codec::encode(message).ok().map(|bytes| hex(&bytes))
-}
-
-fn told(event: &Event) -> Option<Told> {
-    Some(match event {
-        Event::Received { from, message } => Told::Received { from: *from, frame: frame(message)? },
-        Event::AgentLost(port) => Told::AgentLost(*port),
-        Event::View(view) => Told::View(seen(&**view)?),
-        Event::Unusable(change) => Told::Unusable(frame(change)?),
-        Event::Policy(policy) => Told::Policy(*policy),
-        Event::Manager(is_heard) => Told::Manager(*is_heard),
-        Event::Superseded { by } => Told::Superseded(by.0),
-        Event::TestLink(port, test) => Told::TestLink(*port, *test),
-    })
 }
 
 /// The bytes by which what comes out of a core is compared: what agents are sent.
@@ -317,22 +145,21 @@ pub struct Replaying(
 impl Replay for Replaying {
     const CORE: &'static str = CORE;
     type Made = Made;
-    type Told = Entry;
+    type Told<'a> = Event;
     type Output = Output;
 
     fn make(made: &Made, at: Time) -> Result<Self, String> {
-        let core = Core::new(made.config.clone(), made.view.view()?, at);
+        let core = Core::new(made.config.clone(), Arc::clone(&made.view), at);
         core.map(Self).map_err(|error| error.to_string())
     }
 
-    fn tell(&mut self, told: Option<Entry>, now: Time) -> Result<(), String> {
-        match told.map(|Entry(told)| told) {
-            Some(told) => told.give(&mut self.0, now),
-            None => {
-                self.0.handle_deadline(now);
-                Ok(())
-            }
+    /// What the core refused then it refuses again.
+    fn tell(&mut self, told: Option<Event>, now: Time) -> Result<(), String> {
+        match told {
+            Some(event) => drop(self.0.handle(event, now)),
+            None => self.0.handle_deadline(now),
         }
+        Ok(())
     }
 
     fn poll_output(&mut self) -> Option<Output> {
@@ -341,38 +168,5 @@ impl Replay for Replaying {
 
     fn compared(output: &Output) -> Option<Vec<u8>> {
         outcome(output)
-    }
-}
-
-impl Told {
-    /// What the core refused then it refuses again.
-    fn give(self, core: &mut Core, now: Time) -> Result<(), String> {
-        match self {
-            Self::Received { from, frame } => {
-                let message = message::<FromAgent>(&frame)?;
-                core.handle(Event::Received { from, message }, now);
-            }
-            Self::AgentLost(port) => core.handle(Event::AgentLost(port), now),
-            Self::View(seen) => core.handle(Event::View(seen.view()?), now),
-            Self::Unusable(frame) => {
-                core.handle(Event::Unusable(message::<ViewChange>(&frame)?), now);
-            }
-            Self::Policy(policy) => core.handle(Event::Policy(policy), now),
-            Self::Manager(is_heard) => core.handle(Event::Manager(is_heard), now),
-            Self::Superseded(term) => core.handle(Event::Superseded { by: Term(term) }, now),
-            Self::CreateSlice(owner, wanted) => drop(core.create_slice(&owner, &wanted)),
-            Self::ResizeSlice(owner, wanted) => drop(core.resize_slice(&owner, &wanted)),
-            Self::DeleteSlice(owner) => {
-                core.delete_slice(&owner);
-            }
-            Self::RestoreSlices(records) => core.restore_slices(records),
-            Self::AddFrame(frame) => drop(core.add_frame(frame, now)),
-            Self::RemoveFrame(id) => drop(core.remove_frame(id)),
-            Self::RestoreFrames(frames) => core.restore_frames(frames),
-            Self::ShareSlice(owner, shared) => core.share_slice(&owner, shared),
-            Self::SetCollective(owner, wanted) => drop(core.set_collective(&owner, wanted)),
-            Self::TestLink(port, test) => core.handle(Event::TestLink(port, test), now),
-        }
-        Ok(())
     }
 }

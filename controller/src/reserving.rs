@@ -9,6 +9,7 @@
 
 use serde_json::{Value, json};
 use snin_controller_core::Core;
+use snin_controller_core::orders::Order;
 use snin_controller_core::window::{
     Frame, FrameError, FrameStatus, MAX_FRAMES_OF_OWNER, SliceError, SliceHosts, SliceRecord,
     SliceStatus,
@@ -102,7 +103,9 @@ impl Daemon {
             let gone = self.state.kept().slice(owner, None);
             self.state.promise(gone).map_err(ApiError::failed)?;
         }
-        let deleted = self.core.as_mut().is_some_and(|core| core.delete_slice(owner));
+        let (order, now) = (Order::DeleteSlice(owner.clone()), self.clock.now());
+        let core = self.core.as_mut();
+        let deleted = core.is_some_and(|core| core.order(order, now).slice() == Ok(true));
         if deleted {
             self.outlets.notify("SLICE_DELETED", json!({ "owner": owner }));
         }
@@ -117,11 +120,13 @@ impl Daemon {
     ) -> Result<SliceMade, ApiError> {
         let owner = &asked.owner;
         self.permit_slice(principal, owner)?;
+        let now = self.clock.now();
         let (core, wanted, before) = self.slice_wanted(owner, asked.count, &asked.hosts)?;
-        let created = core.create_slice(owner, &wanted).map_err(not_made)?;
+        let order = Order::CreateSlice(owner.clone(), wanted);
+        let created = core.order(order, now).slice().map_err(not_made)?;
         // Asked for once more without a word of sharing, a slice stays as it is.
         if let Some(shared) = asked.shared.or_else(|| created.then_some(false)) {
-            core.share_slice(owner, shared);
+            core.order(Order::ShareSlice(owner.clone(), shared), now);
         }
         self.slice_made(owner, before, created, created.then_some("SLICE_CREATED"))
     }
@@ -134,8 +139,10 @@ impl Daemon {
     ) -> Result<SliceMade, ApiError> {
         let owner = &asked.owner;
         self.permit_slice(principal, owner)?;
+        let now = self.clock.now();
         let (core, wanted, before) = self.slice_wanted(owner, asked.count, &asked.hosts)?;
-        core.resize_slice(owner, &wanted).map_err(not_made)?;
+        let order = Order::ResizeSlice(owner.clone(), wanted);
+        core.order(order, now).slice().map_err(not_made)?;
         self.slice_made(owner, before, false, Some("SLICE_RESIZED"))
     }
 
@@ -162,12 +169,14 @@ impl Daemon {
     ) -> Result<SliceMade, ApiError> {
         if let Err(failure) = self.promise_slices() {
             // A user is not told of what a restart would forget.
+            let (owned, now) = (owner.to_owned(), self.clock.now());
             match (&mut self.core, before) {
-                (Some(core), None) => drop(core.delete_slice(owner)),
+                (Some(core), None) => drop(core.order(Order::DeleteSlice(owned), now)),
                 (Some(core), Some(before)) => {
-                    core.share_slice(owner, before.shared);
+                    core.order(Order::ShareSlice(owned.clone(), before.shared), now);
                     if core.slice_record(owner).is_some_and(|now| now.wanted != before.wanted)
-                        && let Err(why) = core.resize_slice(owner, &before.wanted)
+                        && let order = Order::ResizeSlice(owned, before.wanted)
+                        && let Err(why) = core.order(order, now).slice()
                     {
                         warn!("the slice of {owner} is not as it was before: {why}");
                     }
@@ -248,10 +257,11 @@ impl Daemon {
         let until = Time(from.0.saturating_add(length.0));
         let frame = Frame { owner, source, destination, from, until };
         let core = self.core.as_mut().ok_or(NotKnown)?;
-        let id = core.add_frame(frame.clone(), now).map_err(not_kept)?;
+        let id = core.order(Order::AddFrame(frame.clone()), now).frame().map_err(not_kept)?;
+        let id = id.ok_or(NotKnown)?;
         let kept = self.state.kept().frame(id, Some(day.keep(&frame)));
         if let Err(failure) = self.state.promise(kept) {
-            core.remove_frame(id);
+            core.order(Order::RemoveFrame(id), now);
             return Err(ApiError::failed(failure));
         }
         self.outlets.notify("REQUEST", json!({ "id": id, "owner": frame.owner }));
@@ -277,8 +287,9 @@ impl Daemon {
         // First on disk: what could not be written is not done.
         let kept = self.state.kept().frame(id, None);
         self.state.promise(kept).map_err(ApiError::failed)?;
+        let now = self.clock.now();
         if let Some(core) = &mut self.core {
-            core.remove_frame(id);
+            core.order(Order::RemoveFrame(id), now);
         }
         self.outlets.notify("RELEASE", json!({ "id": id, "owner": owner }));
         Ok(Released { id, released: true })
@@ -296,13 +307,15 @@ impl Daemon {
 
     /// Slices and frames of before.
     pub(crate) fn recall_reserved(&mut self) {
-        let day = TimeOfDay::at(self.clock.now());
+        let now = self.clock.now();
+        let (day, kept) = (TimeOfDay::at(now), self.state.kept());
         let Some(core) = &mut self.core else { return };
-        core.restore_slices(self.state.kept().slices().cloned());
+        core.order(Order::RestoreSlices(kept.slices().cloned().collect()), now);
         for slice in core.slices() {
             self.outlets.notify("SLICE_KEPT", slice_event(&slice));
         }
-        core.restore_frames(self.state.kept().frames().map(|(id, kept)| (id, day.recall(kept))));
+        let frames = kept.frames().map(|(id, kept)| (id, day.recall(kept)));
+        core.order(Order::RestoreFrames(frames.collect()), now);
     }
 
     /// Keeps slices as they are, where they may be others than before, and forgets frames that are over: soon, by

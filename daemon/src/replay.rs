@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use snin_protocol::Time;
 
@@ -14,8 +15,8 @@ pub trait Replay: Sized {
     const CORE: &'static str;
     /// What the core is made from.
     type Made: DeserializeOwned;
-    /// One event, as it is recorded.
-    type Told: DeserializeOwned;
+    /// One event, as it is recorded; it may borrow from the recording.
+    type Told<'a>: Deserialize<'a>;
     /// What comes out of the core.
     type Output: Debug;
 
@@ -29,7 +30,7 @@ pub trait Replay: Sized {
     ///
     /// # Errors
     /// Why no recorder writes such an event, in one line.
-    fn tell(&mut self, told: Option<Self::Told>, now: Time) -> Result<(), String>;
+    fn tell(&mut self, told: Option<Self::Told<'_>>, now: Time) -> Result<(), String>;
 
     /// The core's next output.
     fn poll_output(&mut self) -> Option<Self::Output>;
@@ -50,6 +51,8 @@ pub struct Replayed<C> {
     pub outcome: Outcome,
     /// What came out of the recorded core; `None` of a recording that did not end well.
     pub recorded: Option<Outcome>,
+    /// Whether the file ends within an entry: that one is left out.
+    pub cut: bool,
     /// Events, and deadlines that had come.
     pub entries: u64,
     /// When the core was made, by its own clock.
@@ -66,12 +69,12 @@ pub fn replay<C: Replay>(
     file: &Path,
     mut output: impl FnMut(Time, &C::Output),
 ) -> Result<Replayed<C>, RecordError> {
-    let mut recording = Recording::<C::Made, C::Told>::open(file, C::CORE)?;
+    let mut recording = Recording::<C::Made>::open(file, C::CORE)?;
     let began = recording.at;
     let wrong = |at| move |what| RecordError::Entry { file: file.to_owned(), at, what };
     let mut core = C::make(&recording.config, began).map_err(wrong(began))?;
     let (mut outcome, mut entries, mut ended) = (Outcome::default(), 0, began);
-    while let Some(entry) = recording.next().transpose()? {
+    while let Some(entry) = recording.entry::<C::Told<'_>>()? {
         (entries, ended) = (entries + 1, entry.at);
         core.tell(entry.event, entry.at).map_err(wrong(entry.at))?;
         while let Some(wanted) = core.poll_output() {
@@ -82,5 +85,6 @@ pub fn replay<C: Replay>(
             core.keep(wanted);
         }
     }
-    Ok(Replayed { core, outcome, recorded: recording.end, entries, began, ended })
+    let Recording { end: recorded, cut, .. } = recording;
+    Ok(Replayed { core, outcome, recorded, cut, entries, began, ended })
 }

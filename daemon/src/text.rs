@@ -1,5 +1,6 @@
 //! Text that people write: bytes that are no UTF-8 are named by line and column, and do not count in comments.
 
+use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
@@ -89,6 +90,24 @@ fn ends_in_a_comment(begin: &str) -> bool {
         escaped = false;
     }
     false
+}
+
+/// Bytes as people write them: two hex digits each.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// What [`hex`] wrote.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
 #[cfg(test)]

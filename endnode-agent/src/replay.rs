@@ -17,7 +17,7 @@ pub struct Replaying(
 impl Replay for Replaying {
     const CORE: &'static str = CORE;
     type Made = Config;
-    type Told = Event;
+    type Told<'a> = Event;
     type Output = Output;
 
     fn make(made: &Config, at: Time) -> Result<Self, String> {

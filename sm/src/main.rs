@@ -21,13 +21,12 @@ use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::opensm_conf;
 use snin_sm::daemon::outlets::{Outlets, from_systemd};
 use snin_sm::daemon::partition_file;
-use snin_sm::daemon::recording::Tape;
+use snin_sm::daemon::recording::{Made, Tape};
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{Settings, objection};
 use snin_sm::daemon::storage::Storage;
 use snin_sm::daemon::summary;
 use snin_sm::port::{Capture, Choice, Options, open};
-use snin_sm_core::Core;
 use tracing::{error, warn};
 
 fn main() -> ExitCode {
@@ -113,13 +112,12 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         config.sa_repeats = 0;
     }
     let (kept, said) = KeptFile::open(settings.state_dir.as_deref(), clock.now())?;
+    let made = Made { config, saved, kept: said, epoch: clock.epoch() };
     let tape = match &cli.record {
-        Some(file) => Tape::create(file, (&config, &saved, &said), kept.epoch(), clock.now())?,
+        Some(file) => Tape::create(file, &made, clock.now())?,
         None => Tape::none(),
     };
-    let core = Core::new(config, saved, said);
-    let mut core = core.map_err(|error| objection(&loaded, &error))?;
-    core.manager_mut().set_epoch(clock.epoch());
+    let mut core = made.core().map_err(|error| objection(&loaded, &error))?;
     let timeout = Time::millis(settings.transaction_timeout.into());
     let keys: Vec<u64> =
         [settings.m_key].iter().chain(&settings.former_m_keys).map(|key| key.0).collect();

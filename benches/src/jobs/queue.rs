@@ -10,6 +10,8 @@ use std::time::Instant;
 
 use snin_controller_core::Core;
 use snin_controller_core::config::Config;
+use snin_controller_core::events::Event;
+use snin_controller_core::orders::Order;
 use snin_controller_core::slices::{JobId, Refusal, Room, generate, replay};
 use snin_controller_core::window::{SliceError, SliceHosts};
 use snin_fabric::generate::Recipe;
@@ -103,8 +105,9 @@ impl Room for Controlled {
 
     fn begin(&mut self, job: JobId, hosts: u32, now: u64) -> Result<(), Refusal> {
         self.advance(now);
+        let order = Event::Order(Order::CreateSlice(owner(job), SliceHosts::Count(hosts)));
         let begin = Instant::now();
-        let answer = self.core.create_slice(&owner(job), &SliceHosts::Count(hosts));
+        let answer = self.core.handle(order, Time::ZERO).slice();
         self.times.push(begin.elapsed().as_secs_f64() * 1e3);
         match answer {
             Ok(_) => self.take_down(job),
@@ -117,7 +120,7 @@ impl Room for Controlled {
     fn end(&mut self, job: JobId, now: u64) {
         self.advance(now);
         let slice = self.core.slice(&owner(job)).expect("the slice that was made");
-        self.core.delete_slice(&owner(job));
+        self.core.handle(Event::Order(Order::DeleteSlice(owner(job))), Time::ZERO);
         for host in slice.hosts {
             self.host_of.remove(&host);
         }

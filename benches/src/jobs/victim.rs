@@ -12,6 +12,8 @@ use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 use snin_controller_core::Core;
 use snin_controller_core::config::Config;
+use snin_controller_core::events::Event;
+use snin_controller_core::orders::Order;
 use snin_controller_core::window::SliceHosts;
 use snin_emulator::data::{self, Message, MessageId, Network, Transport};
 use snin_fabric::generate::Recipe;
@@ -113,7 +115,8 @@ impl Fabric {
         let mut core = Core::new(Config::default(), Arc::new(view), Time::ZERO).expect("a core");
         let [one, other] = [("job/1", one), ("job/2", other)].map(|(owner, mut hosts)| {
             let ports = hosts.iter().map(|&host| self.guid(host)).collect();
-            core.create_slice(owner, &SliceHosts::Ports(ports)).expect("room");
+            let order = Order::CreateSlice(owner.to_owned(), SliceHosts::Ports(ports));
+            core.handle(Event::Order(order), Time::ZERO).slice().expect("room");
             hosts.shuffle(&mut random);
             let trees = core.job_trees(owner, None, &[]).expect("its slice");
             Job { hosts, trees }

@@ -13,6 +13,7 @@ use snin_protocol::message::{
 use snin_protocol::{ConnectionNumber, Epoch, Term, Time};
 
 use crate::config::Policy;
+use crate::orders::Order;
 use snin_fabric::view::View;
 
 /// What happened.
@@ -38,6 +39,8 @@ pub enum Event {
     Manager(bool),
     /// The link of this port's agent is to be tested.
     TestLink(Guid, LinkTest),
+    /// Something is wanted of slices or frames.
+    Order(Order),
     /// The store of terms says that another controller has begun a later one.
     Superseded {
         /// The other's term.

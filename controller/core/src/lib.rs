@@ -8,6 +8,7 @@ pub mod error;
 pub mod events;
 pub mod leadership;
 pub mod metrics;
+pub mod orders;
 pub mod owners;
 pub mod packing;
 pub mod plan;

@@ -18,6 +18,7 @@ use snin_protocol::view::VIEW_LEASE;
 use window_support::agent::COLLECTIVE;
 use window_support::fabric::Fabric;
 use window_support::life::Life;
+use window_support::orders::Orders as _;
 use window_support::world::World;
 
 const SLOT: Time = Time::micros(500);

@@ -16,6 +16,7 @@ use snin_protocol::collective::CollectiveKind;
 use snin_protocol::message::{AgentMessage, Hello};
 use window_support::found::{Read, ask_all, leases, run, says};
 use window_support::life::Life;
+use window_support::orders::Orders as _;
 
 const RECIPE: &str = "clos:4,4,4";
 

@@ -8,6 +8,7 @@ use snin_protocol::message::Refusal;
 use snin_protocol::{ConnectionNumber, Time};
 use window_support::fabric::Fabric;
 use window_support::life::Life;
+use window_support::orders::Orders as _;
 use window_support::world::World;
 
 const WINDOW: Time = Time::millis(2);

@@ -16,6 +16,7 @@ use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum};
 use snin_protocol::{ConnectionNumber, Time};
 use window_support::fabric::Fabric;
 use window_support::life::Life;
+use window_support::orders::Orders as _;
 use window_support::world::World;
 
 /// A cable between switches, by its lower port.

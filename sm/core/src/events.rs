@@ -19,8 +19,8 @@ use snin_sm_database::records::{KeptRecord, Slice};
 use snin_sm_database::saved::Saved;
 use snin_sweep::{Computed, FabricView, Groups, Job};
 
-/// Something happened. What serde skips the core, run again, makes itself: computations and groups. These come last,
-/// so that the numbers of the others are theirs.
+/// Something happened. serde skips computations and groups, which a core that is run again makes itself. They come
+/// last: serde does not count them, and the others keep their numbers.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Event<'a> {
     /// Begin: this manager is the master of its subnet now.

@@ -366,9 +366,8 @@ macro_rules! flags {
         }
     )*) => {$(
         $(#[$meta])*
-        #[derive(
-            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, serde::Serialize, serde::Deserialize,
-        )]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+        #[derive(serde::Serialize, serde::Deserialize)]
         pub struct $name(pub $type);
 
         impl $name {

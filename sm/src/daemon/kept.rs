@@ -18,8 +18,8 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use snin_daemon::record::{hex, unhex};
 use snin_daemon::store;
+use snin_daemon::text::{hex, unhex};
 use snin_fabric::{Guid, Lid};
 use snin_mad::Gid;
 use snin_mad::sa::{InformInfo, JoinState, McMemberRecord, Record, ServiceRecord};
@@ -120,11 +120,6 @@ impl KeptFile {
         Ok(())
     }
 
-    /// What the process's clock reads when the world's reads 0, in seconds of the epoch.
-    pub const fn epoch(&self) -> f64 {
-        self.epoch
-    }
-
     /// Whether it is worth to be written anew, when this many records count.
     pub const fn is_long(&self, counting: usize) -> bool {
         self.path.is_some() && self.lines > LINES && self.lines / TIMES > counting
@@ -176,7 +171,7 @@ fn gid(text: &str) -> Option<Gid> {
     unhex(text)?.try_into().ok().map(Gid)
 }
 
-pub(super) fn line(record: &KeptRecord, epoch: f64) -> String {
+fn line(record: &KeptRecord, epoch: f64) -> String {
     let gone = "-".to_owned();
     let (kind, key, value) = match &record.kept {
         Kept::Group(mgid, group) => {
@@ -225,7 +220,7 @@ fn stamp(word: &str) -> Option<Stamp> {
 }
 
 /// What [`line`] wrote, or a version that did not keep stamps.
-pub(super) fn parse(line: &str, epoch: f64) -> Option<KeptRecord> {
+fn parse(line: &str, epoch: f64) -> Option<KeptRecord> {
     match line.rsplit_once(" @") {
         Some((line, word)) => {
             Some(KeptRecord { kept: parse_kept(line, epoch)?, stamp: Some(stamp(word)?) })

@@ -10,12 +10,15 @@ use std::process::{Command, Output};
 use emulation::{Emulation, manager, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use snin_daemon::record::Recording;
 use snin_fabric::Lid;
 use snin_judges::{JudgeError, Running, Simulated as _, iblinkinfo};
 use snin_mad::sa::{ComponentMask, NodeRecord, SaRequest};
 use snin_mad::{Method, QKey};
+use snin_sm::daemon::recording::{self, Made, Told};
 use snin_sm::port::ibsim::IbsimPort;
 use snin_sm::port::{Address, Port as _, Sent};
+use snin_sm_core::Event;
 
 struct Managed {
     emulation: Emulation,
@@ -214,8 +217,11 @@ fn a_recording_of_a_crowded_port_is_told_again() -> Result<(), JudgeError> {
     kill_process(Pid::from_raw(manager.id() as i32).unwrap(), Signal::TERM).unwrap();
     wait("the end", || manager.ended().unwrap().is_some());
     let file = managed.emulation.folder().join("sm.record");
-    let recorded = std::fs::read_to_string(&file).unwrap();
-    let crowded = recorded.lines().filter(|line| line.contains("\"Crowded\":true")).count();
+    let mut recording = Recording::<Made>::open(&file, recording::CORE).unwrap();
+    let mut crowded = 0;
+    while let Some(entry) = recording.entry::<Told<Event<'_>>>().unwrap() {
+        crowded += u32::from(matches!(entry.event, Some(Told::Event(Event::Crowded(true)))));
+    }
     assert!(crowded > 1, "{crowded} times");
     let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
     let again = command.arg("replay").arg(&file).arg("--json").output().unwrap();

@@ -380,28 +380,50 @@ fn what_a_manager_was_told_is_told_again() -> Result<(), JudgeError> {
         "{report}"
     );
 
-    // A core that does something else is told apart.
-    let text = std::fs::read_to_string(&file).unwrap();
-    let outputs = format!("\"outputs\":{}", report["outputs"]);
+    // A core that does something else is told apart: the last frame ends with the digest.
+    let whole = std::fs::read(&file).unwrap();
     let other = emulation.folder().join("other.record");
-    std::fs::write(&other, text.replace(&outputs, "\"outputs\":7")).unwrap();
+    let mut changed = whole.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    std::fs::write(&other, changed).unwrap();
     assert_eq!(replay(&other, &[]).status.code(), Some(1));
     // A recording that lacks an answer is one of no run: a computation comes that was never wanted.
-    let answer = text.lines().position(|line| line.contains("Mad")).unwrap();
-    let rest = text.lines().enumerate().filter(|(at, _)| *at != answer).map(|(_, line)| line);
-    std::fs::write(&other, rest.collect::<Vec<_>>().join("\n")).unwrap();
-    let lacking = replay(&other, &[]);
-    let said = String::from_utf8_lossy(&lacking.stderr).into_owned();
-    assert!(
-        lacking.status.code() == Some(3) && said.contains("of a job that was not given"),
-        "{said}"
-    );
-    // What is no recording is named by its line.
-    std::fs::write(&other, text.lines().next().unwrap().to_owned() + "\nnonsense\n").unwrap();
-    let wrong = replay(&other, &[]);
-    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(wrong.status.code() == Some(3) && said.contains("other.record:2: "), "{said}");
+    let frames = frames(&whole);
+    let answer = frames.iter().skip(2).position(|frame| frame.len() > 256).unwrap() + 2;
+    let rest = frames.iter().enumerate().filter(|(at, _)| *at != answer).map(|(_, frame)| *frame);
+    std::fs::write(&other, rest.collect::<Vec<_>>().concat()).unwrap();
+    let refused = |what: &str| {
+        let refused = replay(&other, &[]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(3) && said.contains(what), "{said}");
+    };
+    refused("of a job that was not given");
+    // What is no frame is named by its number.
+    let nonsense = [frames[0], frames[1], b"\x08\0\0\0nonsense"].concat();
+    std::fs::write(&other, nonsense).unwrap();
+    refused("other.record: frame 2: ");
+    // What a manager that was killed left is replayed as far as it goes.
+    std::fs::write(&other, &whole[..whole.len() - 3]).unwrap();
+    let cut = replay(&other, &[]);
+    let said = String::from_utf8_lossy(&cut.stdout).into_owned();
+    assert!(cut.status.success() && said.contains("the recording is cut short"), "{said}");
+    // Versions are known by their first line.
+    let older = "{\"core\":\"sm\",\"version\":\"0.1.0\",\"at\":1,\"config\":{}}\n{\"at\":2}\n";
+    std::fs::write(&other, older).unwrap();
+    refused("other.record: a recording of sm in format 1 by snin 0.1.0, but one in format 2 by ");
     Ok(())
+}
+
+/// The first line of a recording, and its frames with their lengths.
+fn frames(recording: &[u8]) -> Vec<&[u8]> {
+    let mut at = recording.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let mut frames = vec![&recording[..at]];
+    while let Some(length) = recording[at..].first_chunk() {
+        let end = at + 4 + u32::from_le_bytes(*length) as usize;
+        frames.push(&recording[at..end]);
+        at = end;
+    }
+    frames
 }
 
 /// With protection level 2 ports answer to their key only, the manager's own too. A manager that is started again

@@ -162,13 +162,7 @@ impl Core {
         Some((status.wanted.kind.to_string(), trees.collect()))
     }
 
-    /// Has the hosts of a slice take part in a collective from the next window on; the order of members is that of
-    /// the slice's hosts. It lasts until it is ended, or the slice is given back. The same again changes nothing;
-    /// another one takes the place of the first.
-    ///
-    /// # Errors
-    /// Why there is none. Nothing changes then.
-    pub fn set_collective(
+    pub(crate) fn take_collective(
         &mut self,
         owner: &str,
         wanted: Option<CollectiveWanted>,

@@ -118,11 +118,8 @@ impl Frames {
 }
 
 impl Core {
-    /// Keeps a frame; its number.
-    ///
-    /// # Errors
-    /// Why it is not kept.
-    pub fn add_frame(&mut self, frame: Frame, now: Time) -> Result<u64, FrameError> {
+    /// Its number.
+    pub(crate) fn keep_frame(&mut self, frame: Frame, now: Time) -> Result<u64, FrameError> {
         let id = self.frames.next;
         self.judge_frame(&frame, now)?;
         self.frames.next += 1;
@@ -130,17 +127,16 @@ impl Core {
         Ok(id)
     }
 
-    /// Takes frames up again that were kept, with their numbers. To be called before the first window.
-    pub fn restore_frames(&mut self, frames: impl IntoIterator<Item = (u64, Frame)>) {
+    pub(crate) fn recall_frames(&mut self, frames: Vec<(u64, Frame)>) {
         for (id, frame) in frames {
             self.frames.next = self.frames.next.max(id + 1);
             self.frames.frames.insert(id, Kept { frame, windows: 0, used: 0 });
         }
     }
 
-    /// Gives a frame back; what it was.
-    pub fn remove_frame(&mut self, id: u64) -> Option<Frame> {
-        self.frames.frames.remove(&id).map(|kept| kept.frame)
+    /// False where there was none.
+    pub(crate) fn end_frame(&mut self, id: u64) -> bool {
+        self.frames.frames.remove(&id).is_some()
     }
 
     /// Every frame that is not over, by number.

@@ -40,6 +40,7 @@ use crate::config::{Bound, Config};
 use crate::error::ConfigError;
 use crate::events::{Event, GrantStatus, Note, Output};
 use crate::metrics::Metrics;
+use crate::orders::Answer;
 use agents::Agent;
 use collectives::Collectives;
 use connections::Connections;
@@ -158,12 +159,11 @@ impl Core {
         Ok(core)
     }
 
-    /// Something happened.
-    pub fn handle(&mut self, event: Event, now: Time) {
-        if self.deposed {
-            return;
-        }
+    /// Something happened; the answer to whom it is an order of.
+    pub fn handle(&mut self, event: Event, now: Time) -> Answer {
         match event {
+            Event::Order(order) => return self.carry_out(order, now),
+            _ if self.deposed => return Answer::None,
             Event::Received { from, message } => self.receive(from, message, now),
             Event::AgentLost(port) => self.lose(port),
             Event::View(view) => self.take_view(view),
@@ -177,6 +177,7 @@ impl Core {
             }
         }
         self.go_on(now);
+        Answer::None
     }
 
     /// What is to be done next; to be asked until there is nothing.

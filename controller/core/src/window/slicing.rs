@@ -244,74 +244,72 @@ fn find(ports: &[Guid], fabric: &Fabric) -> Result<Vec<HostId>, SliceError> {
 }
 
 impl Core {
-    /// Sets a slice aside from the next window on. The same owner may ask for the same again: it has it, and
-    /// false says that nothing is new.
-    ///
-    /// # Errors
-    /// Why there is none. Nothing changes then.
-    pub fn create_slice(&mut self, owner: &str, wanted: &SliceHosts) -> Result<bool, SliceError> {
-        check_owner(owner)?;
-        if let Some(kept) = self.slicing.kept.get(owner) {
-            let same = &kept.record.wanted == wanted;
-            return if same { Ok(false) } else { Err(SliceError::Other(owner.to_owned())) };
+    /// False says that the owner has it already.
+    pub(crate) fn make_slice(
+        &mut self,
+        owner: String,
+        wanted: SliceHosts,
+    ) -> Result<bool, SliceError> {
+        check_owner(&owner)?;
+        if let Some(kept) = self.slicing.kept.get(&owner) {
+            let same = kept.record.wanted == wanted;
+            return if same { Ok(false) } else { Err(SliceError::Other(owner)) };
         }
         if self.slicing.kept.len() >= MAX_SLICES {
             return Err(SliceError::TooMany);
         }
         let job = JobId(self.slicing.next);
-        allocate(self.slicing.slices_mut()?, job, wanted, &self.fabric)?;
+        allocate(self.slicing.slices_mut()?, job, &wanted, &self.fabric)?;
         self.slicing.next += 1;
         let record = SliceRecord {
-            owner: owner.to_owned(),
-            wanted: wanted.clone(),
+            owner: owner.clone(),
+            wanted,
             hosts: Vec::new(),
             leaf: Vec::new(),
             pod: Vec::new(),
             shared: false,
             collective: None,
         };
-        self.slicing.kept.insert(owner.to_owned(), Kept { job, record, whole: true });
-        self.slices_changed(Some(owner));
+        self.slicing.kept.insert(owner.clone(), Kept { job, record, whole: true });
+        self.slices_changed(Some(&owner));
         Ok(true)
     }
 
-    /// Gives a slice other hosts, or another number of them, from the next window on. It keeps hosts and links
-    /// as far as it can.
-    ///
-    /// # Errors
-    /// Why not. Nothing changes then.
-    pub fn resize_slice(&mut self, owner: &str, wanted: &SliceHosts) -> Result<(), SliceError> {
+    pub(crate) fn change_slice(
+        &mut self,
+        owner: &str,
+        wanted: SliceHosts,
+    ) -> Result<(), SliceError> {
         let job = self.job(owner)?;
-        let ports = match wanted {
+        let ports = match &wanted {
             SliceHosts::Ports(ports) => find(ports, &self.fabric)?,
             SliceHosts::Count(_) => Vec::new(),
         };
         let slices = self.slicing.slices_mut()?;
-        match wanted {
+        match &wanted {
             SliceHosts::Count(count) => drop(slices.resize(job, *count)?),
             SliceHosts::Ports(_) => drop(slices.replace(job, &ports)?),
         }
         if let Some(kept) = self.slicing.kept.get_mut(owner) {
-            kept.record.wanted = wanted.clone();
+            kept.record.wanted = wanted;
             kept.whole = true;
         }
         self.slices_changed(Some(owner));
         Ok(())
     }
 
-    /// Whether programs that are not the owner's run on the hosts of its slice. Then queries for paths, which name
-    /// ports and no job, are not answered by its addresses. At first none do.
-    pub fn share_slice(&mut self, owner: &str, shared: bool) {
+    /// Whether that is new.
+    pub(crate) fn set_shared(&mut self, owner: &str, shared: bool) -> bool {
         let slicing = &mut self.slicing;
-        if let Some(kept) = slicing.kept.get_mut(owner).filter(|kept| kept.record.shared != shared)
-        {
-            kept.record.shared = shared;
-            slicing.version += 1;
-        }
+        let kept = slicing.kept.get_mut(owner).filter(|kept| kept.record.shared != shared);
+        let Some(kept) = kept else { return false };
+        kept.record.shared = shared;
+        slicing.version += 1;
+        true
     }
 
-    /// Gives hosts and links of a slice back; false where there was none.
-    pub fn delete_slice(&mut self, owner: &str) -> bool {
+    /// False where there was none.
+    pub(crate) fn end_slice(&mut self, owner: &str) -> bool {
         let Some(kept) = self.slicing.kept.remove(owner) else { return false };
         if let Ok(slices) = self.slicing.slices_mut() {
             slices.release(kept.job);
@@ -320,8 +318,7 @@ impl Core {
         true
     }
 
-    /// Takes slices up again that were kept. To be called before the first window.
-    pub fn restore_slices(&mut self, records: impl IntoIterator<Item = SliceRecord>) {
+    pub(crate) fn recall_slices(&mut self, records: Vec<SliceRecord>) {
         for record in records {
             let job = JobId(self.slicing.next);
             self.slicing.next += 1;

@@ -7,6 +7,7 @@ pub mod checker;
 pub mod fabric;
 pub mod found;
 pub mod life;
+pub mod orders;
 pub mod world;
 
 use rand::RngExt;

@@ -21,6 +21,7 @@ use super::between;
 use super::checker::Checker;
 use super::fabric::{Fabric, Plant};
 use super::life::Life;
+use super::orders::Orders as _;
 
 enum Happening {
     ToController(Guid, Vec<u8>),

@@ -41,7 +41,7 @@ impl Controller {
 
     pub(super) fn handle(&mut self, event: Event, now: Time) {
         match (self, event) {
-            (Self::Packing(core, _), event) => core.handle(event, now),
+            (Self::Packing(core, _), event) => drop(core.handle(event, now)),
             (Self::Forced(forced), Event::Received { from, message }) => {
                 forced.receive(from, message, now);
             }

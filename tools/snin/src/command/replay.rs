@@ -30,6 +30,8 @@ struct Report {
     recorded: Option<Outcome>,
     /// Whether both are the same, where both are known.
     same: Option<bool>,
+    /// Whether the file ends within an entry, which is left out.
+    cut: bool,
     /// How the core ends.
     state: String,
 }
@@ -45,7 +47,7 @@ pub(crate) fn run<W: Write>(asked: &Asked, out: &mut Output<W>) -> Result<Verdic
         snin_agent::replay::CORE => replay(&asked.file, &mut lines, agent)?,
         other => {
             return Err(Failure::recording(format!(
-                "{}:1: a recording of `{other}`: of sm, controller and agent they are replayed",
+                "{}: a recording of `{other}`: of sm, controller and agent they are replayed",
                 asked.file.display()
             )));
         }
@@ -75,7 +77,7 @@ fn replay<C: Replay, W: Write>(
     state: impl FnOnce(&C) -> String,
 ) -> Result<Report, Failure> {
     let replayed = snin_daemon::replay::replay::<C>(file, |at, output| lines.add(at, output));
-    let Replayed { core, outcome, recorded, entries, began, ended } =
+    let Replayed { core, outcome, recorded, cut, entries, began, ended } =
         replayed.map_err(Failure::recording)?;
     Ok(Report {
         core: C::CORE.to_owned(),
@@ -86,6 +88,7 @@ fn replay<C: Replay, W: Write>(
         digest: outcome.digest,
         recorded,
         same: recorded.map(|recorded| recorded == outcome),
+        cut,
         state: state(&core),
     })
 }
@@ -111,6 +114,9 @@ fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> 
     out.line(format!(
         "{core}: {entries} entries from {began} to {ended}, {outputs} outputs; {state}"
     ))?;
+    if report.cut {
+        out.line("the recording is cut short: what it ends within is left out")?;
+    }
     match (report.same, report.recorded) {
         (Some(true), _) => out.line("the same came out as when it was recorded"),
         (Some(false), Some(recorded)) => {

@@ -26,12 +26,11 @@ use snin_protocol::software_port::socket;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::Outlets;
-use snin_sm::daemon::recording::Tape;
+use snin_sm::daemon::recording::{Made, Tape};
 use snin_sm::daemon::run::{Clock as SmClock, Daemon};
 use snin_sm::daemon::settings::Settings;
 use snin_sm::daemon::storage::Storage;
 use snin_sm::port::{Choice, Options, open};
-use snin_sm_core::Core;
 use tempfile::TempDir;
 
 /// However busy the machine, by then it is so.
@@ -159,10 +158,9 @@ pub(crate) fn manage(
     if let Some(text) = partitions {
         config.partitions = text.parse().unwrap();
     }
-    let tape = record.map_or(Tape::none(), |file| {
-        Tape::create(file, (&config, &saved, &said), kept.epoch(), clock.now()).unwrap()
-    });
-    let core = Core::new(config, saved, said).unwrap();
+    let made = Made { config, saved, kept: said, epoch: clock.epoch() };
+    let tape = record.map_or(Tape::none(), |file| Tape::create(file, &made, clock.now()).unwrap());
+    let core = made.core().unwrap();
     let choice = Choice::Ibsim { name: emulation.name().to_owned(), host: None };
     let port =
         open(&choice, Options { timeout: Time::millis(100), keys: &[], asks_only: false }).unwrap();

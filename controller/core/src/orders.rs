@@ -1,0 +1,102 @@
+//! What an operator, or who schedules jobs, wants of slices, their collectives, and frames.
+
+use serde::{Deserialize, Serialize};
+use snin_protocol::Time;
+
+use crate::window::{
+    CollectiveError, CollectiveWanted, Core, Frame, FrameError, SliceError, SliceHosts, SliceRecord,
+};
+
+/// What is wanted. A controller that was superseded carries it out too: nothing is granted by it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// A slice for this owner, from the next window on: [`Answer::slice`] says whether it is new. The same owner
+    /// may ask for the same again.
+    CreateSlice(String, SliceHosts),
+    /// The owner's slice has other hosts, or another number of them, from the next window on. It keeps hosts and
+    /// links as far as it can.
+    ResizeSlice(String, SliceHosts),
+    /// Whether programs that are not the owner's run on the hosts of its slice. Then queries for paths, which name
+    /// ports and no job, are not answered by its addresses. At first none do.
+    ShareSlice(String, bool),
+    /// Hosts and links of the owner's slice are given back: [`Answer::slice`] says whether there was one.
+    DeleteSlice(String),
+    /// The hosts of a slice take part in a collective from the next window on, or in none any more; the order of
+    /// members is that of the slice's hosts. It lasts until it is ended, or the slice is given back. The same
+    /// again changes nothing; another one takes the place of the first.
+    SetCollective(String, Option<CollectiveWanted>),
+    /// Slices that were kept are taken up again; before the first window.
+    RestoreSlices(Vec<SliceRecord>),
+    /// A frame is kept: [`Answer::frame`] has its number.
+    AddFrame(Frame),
+    /// A frame is given back: [`Answer::frame`] has its number if there was one.
+    RemoveFrame(u64),
+    /// Frames that were kept are taken up again, with their numbers; before the first window.
+    RestoreFrames(Vec<(u64, Frame)>),
+}
+
+/// What came of an event, where somebody waits for it. Nothing changes where something was refused.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum Answer {
+    /// Nobody does.
+    #[default]
+    None,
+    /// Whether there is something new of a slice, or why it is not made.
+    Slice(Result<bool, SliceError>),
+    /// That a collective is as it is wanted, or why not.
+    Collective(Result<(), CollectiveError>),
+    /// The number of a frame, if there is one, or why it is not kept.
+    Frame(Result<Option<u64>, FrameError>),
+}
+
+impl Answer {
+    /// What came of a slice; of anything else: nothing is new.
+    ///
+    /// # Errors
+    /// Why it was not made.
+    pub fn slice(self) -> Result<bool, SliceError> {
+        if let Self::Slice(result) = self { result } else { Ok(false) }
+    }
+
+    /// What came of a collective.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn collective(self) -> Result<(), CollectiveError> {
+        if let Self::Collective(result) = self { result } else { Ok(()) }
+    }
+
+    /// The number of a frame; of anything else: there is none.
+    ///
+    /// # Errors
+    /// Why it was not kept.
+    pub fn frame(self) -> Result<Option<u64>, FrameError> {
+        if let Self::Frame(result) = self { result } else { Ok(None) }
+    }
+}
+
+impl Core {
+    pub(crate) fn carry_out(&mut self, order: Order, now: Time) -> Answer {
+        match order {
+            Order::CreateSlice(owner, wanted) => Answer::Slice(self.make_slice(owner, wanted)),
+            Order::ResizeSlice(owner, wanted) => {
+                Answer::Slice(self.change_slice(&owner, wanted).map(|()| true))
+            }
+            Order::ShareSlice(owner, shared) => Answer::Slice(Ok(self.set_shared(&owner, shared))),
+            Order::DeleteSlice(owner) => Answer::Slice(Ok(self.end_slice(&owner))),
+            Order::SetCollective(owner, wanted) => {
+                Answer::Collective(self.take_collective(&owner, wanted))
+            }
+            Order::RestoreSlices(records) => {
+                self.recall_slices(records);
+                Answer::None
+            }
+            Order::AddFrame(frame) => Answer::Frame(self.keep_frame(frame, now).map(Some)),
+            Order::RemoveFrame(id) => Answer::Frame(Ok(self.end_frame(id).then_some(id))),
+            Order::RestoreFrames(frames) => {
+                self.recall_frames(frames);
+                Answer::None
+            }
+        }
+    }
+}
