@@ -78,12 +78,7 @@ fn found(
     // On a switch OpenSM waits for ever for an answer of its own.
     let host = netlist.lines().find(|line| line.starts_with("Ca"));
     let host = host.and_then(|line| line.split('"').nth(1));
-    let opensm = OpenSm {
-        host: host.as_deref(),
-        lmc: lmc.bits(),
-        engine: Some(&named),
-        ..OpenSm::default()
-    };
+    let opensm = OpenSm { host, lmc: lmc.bits(), engine: Some(&named), ..OpenSm::default() };
     let up = opensm.bring_up(&simulator)?;
     if !up.log.contains(&format!("{engine} tables configured on all switches")) {
         return Ok(None);
