@@ -25,7 +25,7 @@ pub struct Made {
     /// How it works.
     pub config: Config,
     /// The fabric.
-    #[serde(with = "snin_protocol::view::serde")]
+    #[serde(with = "snin_protocol::view_frames")]
     pub view: Arc<dyn View>,
 }
 

@@ -12,6 +12,7 @@ pub mod operator;
 pub mod peer;
 pub mod software_port;
 pub mod view;
+pub mod view_frames;
 
 mod epoch;
 mod time;

@@ -8,10 +8,9 @@
 //! controller answers [`ToManager::Clear`] when nothing is sent along them any more.
 
 mod received;
-pub mod serde;
 
-use ::serde::{Deserialize, Serialize};
 use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use snin_fabric::dump::{guid2lid, lfts};
 use snin_fabric::routing::{Engine, Placement, RoutingError, tables_hash};
 use snin_fabric::view::View;

@@ -30,7 +30,7 @@ pub enum Event {
     /// An agent's session has ended.
     AgentLost(Guid),
     /// The fabric is another.
-    View(#[serde(with = "snin_protocol::view::serde")] Arc<dyn View>),
+    View(#[serde(with = "snin_protocol::view_frames")] Arc<dyn View>),
     /// The fabric is the same, but some of it must not be granted.
     Unusable(#[serde(with = "snin_protocol::codec::serde")] ViewChange),
     /// The operator changed the policy.

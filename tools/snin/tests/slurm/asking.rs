@@ -16,7 +16,7 @@ pub(super) fn options(cluster: &Cluster) {
     let said = String::from_utf8_lossy(&off.stderr);
     assert!(off.status.success() && off.stdout.trim_ascii().is_empty(), "{said}");
     for (option, line) in [
-        ("--snin=all", "snin: --snin=all: slice, pinned or off"),
+        ("--snin=all", "snin: --snin=all: slice, pinned, off, or ring, bidir, hd,"),
         ("--snin-wait=soon", "snin: --snin-wait=soon: expected number at 0"),
     ] {
         let output = cluster.tried("srun", &[option, "-N1", "hostname"]);

@@ -1,4 +1,4 @@
-//! `#[serde(with = "snin_protocol::view::serde")]`: a view as its version and the frames in which a manager would
+//! `#[serde(with = "snin_protocol::view_frames")]`: a view as its version and the frames in which a manager would
 //! say it. Whoever reads it computes the tables again.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use snin_fabric::TreeId;
 use snin_fabric::routing::Placement;
 use snin_fabric::view::View;
 
-use super::{Assembly, FromManager, frames};
 use crate::codec;
+use crate::view::{Assembly, FromManager, frames};
 
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
