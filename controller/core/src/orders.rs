@@ -1,10 +1,15 @@
 //! What an operator, or who schedules jobs, wants of slices, their collectives, and frames.
 
-use serde::{Deserialize, Serialize};
-use snin_protocol::Time;
+mod collective;
+mod frame;
+mod slice;
 
-use crate::window::{
-    CollectiveError, CollectiveWanted, Core, Frame, FrameError, SliceError, SliceHosts, SliceRecord,
+use serde::{Deserialize, Serialize};
+
+pub use collective::{CollectiveError, CollectiveWanted};
+pub use frame::{Frame, FrameError, MAX_AHEAD, MAX_FRAMES, MAX_FRAMES_OF_OWNER};
+pub use slice::{
+    MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus, TreeName,
 };
 
 /// What is wanted. A controller that was superseded carries it out too: nothing is granted by it.
@@ -72,31 +77,5 @@ impl Answer {
     /// Why it was not kept.
     pub fn frame(self) -> Result<Option<u64>, FrameError> {
         if let Self::Frame(result) = self { result } else { Ok(None) }
-    }
-}
-
-impl Core {
-    pub(crate) fn carry_out(&mut self, order: Order, now: Time) -> Answer {
-        match order {
-            Order::CreateSlice(owner, wanted) => Answer::Slice(self.make_slice(owner, wanted)),
-            Order::ResizeSlice(owner, wanted) => {
-                Answer::Slice(self.change_slice(&owner, wanted).map(|()| true))
-            }
-            Order::ShareSlice(owner, shared) => Answer::Slice(Ok(self.set_shared(&owner, shared))),
-            Order::DeleteSlice(owner) => Answer::Slice(Ok(self.end_slice(&owner))),
-            Order::SetCollective(owner, wanted) => {
-                Answer::Collective(self.take_collective(&owner, wanted))
-            }
-            Order::RestoreSlices(records) => {
-                self.recall_slices(records);
-                Answer::None
-            }
-            Order::AddFrame(frame) => Answer::Frame(self.keep_frame(frame, now).map(Some)),
-            Order::RemoveFrame(id) => Answer::Frame(Ok(self.end_frame(id).then_some(id))),
-            Order::RestoreFrames(frames) => {
-                self.recall_frames(frames);
-                Answer::None
-            }
-        }
     }
 }

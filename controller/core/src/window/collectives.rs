@@ -12,28 +12,17 @@ mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
 use snin_fabric::hosts::HostId;
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::Time;
-use snin_protocol::collective::{Collective, CollectiveKind, Member};
+use snin_protocol::collective::{Collective, Member};
 use snin_protocol::message::{Verdict, Wait};
 
 use super::Core;
 use super::fabric::{Fabric, LinkId};
 use super::ledger::{Claim, ClaimId, Holder, OwnerId};
+use crate::orders::{CollectiveError, CollectiveWanted};
 use plan::{MemberPlan, Plan, plan};
-
-pub use plan::CollectiveError;
-
-/// A collective that is wanted in a slice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct CollectiveWanted {
-    /// Who sends to whom.
-    pub kind: CollectiveKind,
-    /// How long a phase lasts, where there are several.
-    pub slot: Time,
-}
 
 /// A collective as it is, or would be.
 #[derive(Clone, PartialEq, Eq, Debug)]

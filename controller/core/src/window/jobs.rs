@@ -8,7 +8,7 @@ use snin_fabric::{Guid, Lid, TreeId};
 
 use super::Core;
 use super::domains::Domains;
-use super::slicing::SliceStatus;
+use crate::orders::SliceStatus;
 
 impl Core {
     /// The trees of an owner's slice, for the programs of one user, or of every user: the trees of each leaf, the

@@ -21,6 +21,7 @@ mod frames;
 mod granting;
 mod jobs;
 mod ledger;
+mod ordered;
 mod preferring;
 mod slicing;
 mod transition;
@@ -50,11 +51,13 @@ use frames::Frames;
 use ledger::{Claim, ClaimId, Ledger, Way};
 use slicing::Slicing;
 
-pub use collectives::{CollectiveError, CollectiveStatus, CollectiveWanted};
-pub use frames::{Frame, FrameError, FrameStatus, MAX_AHEAD, MAX_FRAMES, MAX_FRAMES_OF_OWNER};
-pub use slicing::{
-    MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus, TreeName,
+pub use crate::orders::{
+    CollectiveError, CollectiveWanted, Frame, FrameError, MAX_AHEAD, MAX_FRAMES,
+    MAX_FRAMES_OF_OWNER, MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus,
+    TreeName,
 };
+pub use collectives::CollectiveStatus;
+pub use frames::FrameStatus;
 pub use why::ConnectionStatus;
 
 /// Admission before there is a view.

@@ -8,22 +8,19 @@
 //! moved like any others, and the ledger gives no link before it is clear: [`SliceStatus::foreign`] counts what
 //! is left of them.
 
-mod record;
-
 use std::collections::BTreeMap;
 
 use snin_fabric::hosts::HostId;
 use snin_fabric::{Guid, NodeIndex, TreeId};
 
 use super::Core;
-use super::collectives::CollectiveWanted;
 use super::fabric::Fabric;
+use crate::orders::{
+    CollectiveWanted, MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus,
+    TreeName,
+};
 use crate::packing::LeafId;
 use crate::slices::{JobId, Limits, Slice, SliceLinks, Slices, Unsuitable};
-
-pub use record::{
-    MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus, TreeName,
-};
 
 /// What is kept of every slice, and the slices in the present view.
 #[derive(Clone, Default, Debug)]

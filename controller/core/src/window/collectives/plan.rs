@@ -3,58 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Dlid, Guid, TreeId};
-use snin_protocol::Time;
-use snin_protocol::collective::{CollectiveKind, CollectiveKindError};
+use snin_protocol::collective::CollectiveKind;
 
 use super::super::fabric::{Fabric, LinkId};
 use super::super::slicing::Slicing;
+use crate::orders::CollectiveError;
 use crate::packing::LeafId;
-
-/// Why there is no collective. One line.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum CollectiveError {
-    /// It goes over a slice.
-    #[error("{0} has no slice: make one with `snin slice create {0} --hosts N`")]
-    NoSlice(String),
-    /// The slice lacks links.
-    #[error("the slice of {0} lacks links that were cut")]
-    NotWhole(String),
-    /// The members.
-    #[error(transparent)]
-    Kind(#[from] CollectiveKindError),
-    /// The guard would leave nothing of a slot.
-    #[error("slots of {slot} are too short: {least} is the least, of which {lost} are guard")]
-    Slot {
-        /// As asked for.
-        slot: Time,
-        /// The least.
-        least: Time,
-        /// What is lost of each slot.
-        lost: Time,
-    },
-    /// A member has no way to another one.
-    #[error("{from} has no way to {to} along tree {}", tree.0)]
-    NoWay {
-        /// The one.
-        from: Guid,
-        /// The other.
-        to: Guid,
-        /// The tree.
-        tree: TreeId,
-    },
-    /// Two members would share a link.
-    #[error(
-        "in phase {phase} {one} and {other} would share a link: the slice has fewer trees than this pattern needs"
-    )]
-    Shared {
-        /// From 0.
-        phase: u32,
-        /// The one.
-        one: Guid,
-        /// The other.
-        other: Guid,
-    },
-}
 
 /// What a collective does on the present fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use snin_fabric::{Guid, TreeId};
 
-use super::super::collectives::CollectiveWanted;
+use super::CollectiveWanted;
 use crate::slices::{Refusal, Unsuitable};
 
 /// The most slices.
