@@ -115,7 +115,7 @@ fn what_goes_wrong_is_a_line(cluster: &mut Cluster) {
     let output = cluster.tried("srun", &["--comment=--snin=all", "-N1", "hostname"]);
     assert!(!output.status.success());
     cluster.wait("the hook says why", || {
-        cluster.read("log/hooks").contains("--snin=all: slice, pinned or off")
+        cluster.read("log/hooks").contains("--snin=all: slice, pinned, off, or a pattern")
     });
     cluster.wait("no slice is left", || cluster.slices().is_empty());
 

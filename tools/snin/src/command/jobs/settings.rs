@@ -108,6 +108,7 @@ fn check(loaded: Loaded<Settings>) -> Result<Checked, String> {
     let refuse = |key: &str, what: String| loaded.refuse(key, what).to_string();
     let value = &loaded.value;
     let mode = Mode::parse(&value.mode)
+        .filter(|mode| *mode != Mode::Collective)
         .ok_or_else(|| refuse("mode", format!("`{}`: slice, pinned or off", value.mode)))?;
     let no_room = match value.no_room.as_str() {
         "requeue" => NoRoom::Requeue,
