@@ -145,7 +145,7 @@ pub struct Replaying(
 impl Replay for Replaying {
     const CORE: &'static str = CORE;
     type Made = Made;
-    type Told<'a> = Event;
+    type Event<'a> = Event;
     type Output = Output;
 
     fn make(made: &Made, at: Time) -> Result<Self, String> {
@@ -154,8 +154,8 @@ impl Replay for Replaying {
     }
 
     /// What the core refused then it refuses again.
-    fn tell(&mut self, told: Option<Event>, now: Time) -> Result<(), String> {
-        match told {
+    fn handle(&mut self, event: Option<Event>, now: Time) -> Result<(), String> {
+        match event {
             Some(event) => drop(self.0.handle(event, now)),
             None => self.0.handle_deadline(now),
         }

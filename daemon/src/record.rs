@@ -52,25 +52,25 @@ pub struct Entry<E> {
 enum Said<E> {
     Deadline,
     Event(E),
-    End(Outcome),
+    End(OutputDigest),
 }
 
 /// All that came out of a core: how many outputs, and a digest of them in order (FNV-1a).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct OutputDigest {
     /// How many.
     pub outputs: u64,
     /// Of their bytes.
     pub digest: u64,
 }
 
-impl Default for Outcome {
+impl Default for OutputDigest {
     fn default() -> Self {
         Self { outputs: 0, digest: 0xCBF2_9CE4_8422_2325 }
     }
 }
 
-impl Outcome {
+impl OutputDigest {
     /// One more.
     pub fn add(&mut self, output: &[u8]) {
         self.outputs += 1;
@@ -182,7 +182,7 @@ impl Head {
 pub struct Recorder {
     file: BufWriter<File>,
     bytes: u64,
-    outcome: Outcome,
+    outcome: OutputDigest,
 }
 
 impl Recorder {
@@ -195,7 +195,7 @@ impl Recorder {
         let file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let mut recorder =
-            Self { file: BufWriter::new(file), bytes: 0, outcome: Outcome::default() };
+            Self { file: BufWriter::new(file), bytes: 0, outcome: OutputDigest::default() };
         writeln!(recorder.file, "snin recording {FORMAT} of {core} by {VERSION}")?;
         recorder.frame(&(at, config))?;
         recorder.flush()?;
@@ -228,7 +228,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn end_with(mut self, at: Time, end: Outcome) -> io::Result<()> {
+    pub fn end_with(mut self, at: Time, end: OutputDigest) -> io::Result<()> {
         self.frame(&(at, Said::<()>::End(end)))?;
         self.flush()
     }
@@ -264,7 +264,7 @@ pub struct Recording<C> {
     /// When.
     pub at: Time,
     /// What came out of the core, once the last entry was read; `None` of one that did not end well.
-    pub end: Option<Outcome>,
+    pub end: Option<OutputDigest>,
     /// Whether the file ends within a frame: that one is left out.
     pub cut: bool,
     frames: Frames,
@@ -381,8 +381,6 @@ impl Frames {
 mod tests {
     use super::*;
 
-    type Told<'a> = Entry<&'a str>;
-
     fn recorded(folder: &Path) -> PathBuf {
         let file = folder.join("record");
         let mut recorder = Recorder::create(&file, "test", &7_u32, Time(5)).unwrap();
@@ -400,12 +398,12 @@ mod tests {
         assert_eq!(core_of(&file).unwrap(), "test");
         let mut recording = Recording::<u32>::open(&file, "test").unwrap();
         assert_eq!((recording.config, recording.at), (7, Time(5)));
-        let up: Option<Told<'_>> = recording.entry().unwrap();
+        let up: Option<Entry<&str>> = recording.entry().unwrap();
         assert_eq!(up, Some(Entry { at: Time(6), event: Some("up") }));
-        let deadline: Option<Told<'_>> = recording.entry().unwrap();
+        let deadline: Option<Entry<&str>> = recording.entry().unwrap();
         assert_eq!(deadline, Some(Entry { at: Time(8), event: None }));
         assert_eq!(recording.entry::<&str>().unwrap(), None);
-        let mut outcome = Outcome::default();
+        let mut outcome = OutputDigest::default();
         outcome.add(b"answer");
         assert_eq!((recording.end, recording.cut), (Some(outcome), false));
         let other = Recording::<u32>::open(&file, "sm").unwrap_err().to_string();

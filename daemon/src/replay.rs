@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use snin_protocol::Time;
 
-use crate::record::{Outcome, RecordError, Recording};
+use crate::record::{OutputDigest, RecordError, Recording};
 
 /// A core, and how a recording's entries are given to it.
 pub trait Replay: Sized {
@@ -16,7 +16,7 @@ pub trait Replay: Sized {
     /// What the core is made from.
     type Made: DeserializeOwned;
     /// One event, as it is recorded; it may borrow from the recording.
-    type Told<'a>: Deserialize<'a>;
+    type Event<'a>: Deserialize<'a>;
     /// What comes out of the core.
     type Output: Debug;
 
@@ -30,7 +30,7 @@ pub trait Replay: Sized {
     ///
     /// # Errors
     /// Why no recorder writes such an event, in one line.
-    fn tell(&mut self, told: Option<Self::Told<'_>>, now: Time) -> Result<(), String>;
+    fn handle(&mut self, event: Option<Self::Event<'_>>, now: Time) -> Result<(), String>;
 
     /// The core's next output.
     fn poll_output(&mut self) -> Option<Self::Output>;
@@ -48,9 +48,9 @@ pub struct Replayed<C> {
     /// It ends as the recorded core did.
     pub core: C,
     /// What came out of it.
-    pub outcome: Outcome,
+    pub outcome: OutputDigest,
     /// What came out of the recorded core; `None` of a recording that did not end well.
-    pub recorded: Option<Outcome>,
+    pub recorded: Option<OutputDigest>,
     /// Whether the file ends within an entry: that one is left out.
     pub cut: bool,
     /// Events, and deadlines that had come.
@@ -73,10 +73,10 @@ pub fn replay<C: Replay>(
     let began = recording.at;
     let wrong = |at| move |what| RecordError::Entry { file: file.to_owned(), at, what };
     let mut core = C::make(&recording.config, began).map_err(wrong(began))?;
-    let (mut outcome, mut entries, mut ended) = (Outcome::default(), 0, began);
-    while let Some(entry) = recording.entry::<C::Told<'_>>()? {
+    let (mut outcome, mut entries, mut ended) = (OutputDigest::default(), 0, began);
+    while let Some(entry) = recording.entry::<C::Event<'_>>()? {
         (entries, ended) = (entries + 1, entry.at);
-        core.tell(entry.event, entry.at).map_err(wrong(entry.at))?;
+        core.handle(entry.event, entry.at).map_err(wrong(entry.at))?;
         while let Some(wanted) = core.poll_output() {
             if let Some(bytes) = C::compared(&wanted) {
                 outcome.add(&bytes);

@@ -17,15 +17,15 @@ pub struct Replaying(
 impl Replay for Replaying {
     const CORE: &'static str = CORE;
     type Made = Config;
-    type Told<'a> = Event;
+    type Event<'a> = Event;
     type Output = Output;
 
     fn make(made: &Config, at: Time) -> Result<Self, String> {
         Mesh::new(*made, at).map(Self).map_err(|error| error.to_string())
     }
 
-    fn tell(&mut self, told: Option<Event>, now: Time) -> Result<(), String> {
-        match told {
+    fn handle(&mut self, event: Option<Event>, now: Time) -> Result<(), String> {
+        match event {
             Some(event) => self.0.handle(event, now),
             None => self.0.handle_deadline(now),
         }

@@ -21,7 +21,7 @@ use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::opensm_conf;
 use snin_sm::daemon::outlets::{Outlets, from_systemd};
 use snin_sm::daemon::partition_file;
-use snin_sm::daemon::recording::{Made, Tape};
+use snin_sm::daemon::recording::{EventRecorder, Made};
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{Settings, objection};
 use snin_sm::daemon::storage::Storage;
@@ -113,9 +113,9 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     }
     let (kept, said) = KeptFile::open(settings.state_dir.as_deref(), clock.now())?;
     let made = Made { config, saved, kept: said, epoch: clock.epoch() };
-    let tape = match &cli.record {
-        Some(file) => Tape::create(file, &made, clock.now())?,
-        None => Tape::none(),
+    let recorder = match &cli.record {
+        Some(file) => EventRecorder::create(file, &made, clock.now())?,
+        None => EventRecorder::none(),
     };
     let mut core = made.core().map_err(|error| objection(&loaded, &error))?;
     let timeout = Time::millis(settings.transaction_timeout.into());
@@ -141,7 +141,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         storage.lacks_secret(failure, clock.now());
     }
     let daemon = Daemon::new(clock, core, storage, ports, outlets)?;
-    let mut daemon = daemon.recorded(tape);
+    let mut daemon = daemon.recorded(recorder);
     daemon.read_again(settings.partition_config_file.clone(), settings.qos_policy_file.clone());
     daemon.configure(settings)?;
     if !cli.once {

@@ -11,7 +11,7 @@ use snin_mastership::control::Control;
 use snin_mastership::mirror::{Link, MirrorEvent};
 use snin_protocol::Time;
 use snin_sm::daemon::expected::parse;
-use snin_sm::daemon::recording::{CORE, Made, Tape, Told};
+use snin_sm::daemon::recording::{CORE, EventRecorder, Made, Recorded};
 use snin_sm::daemon::settings::Settings;
 use snin_sm_core::{Event, Preferences};
 use snin_sm_database::judgement::Consent;
@@ -84,19 +84,19 @@ fn every_event_is_read_as_it_was_written() {
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("record");
-    let mut tape = Tape::create(&file, &made, Time(1)).unwrap();
+    let mut recorder = EventRecorder::create(&file, &made, Time(1)).unwrap();
     for event in &events {
-        tape.event(Time(2), Some(event));
+        recorder.event(Time(2), Some(event));
     }
-    tape.end(Time(3));
+    recorder.end(Time(3));
     let mut recording = Recording::<Made>::open(&file, CORE).unwrap();
     let read = &recording.config;
     assert_eq!((&read.config, &read.saved), (&made.config, &made.saved));
     assert_eq!((&read.kept, read.epoch), (&made.kept, made.epoch));
     for event in &events {
-        let entry = recording.entry::<Told<Event<'_>>>().unwrap().unwrap();
-        let Some(Told::Event(read)) = entry.event else { panic!("{event:?}") };
+        let entry = recording.entry::<Recorded<Event<'_>>>().unwrap().unwrap();
+        let Some(Recorded::Event(read)) = entry.event else { panic!("{event:?}") };
         assert_eq!(format!("{read:?}"), format!("{event:?}"));
     }
-    assert!(recording.entry::<Told<Event<'_>>>().unwrap().is_none() && recording.end.is_some());
+    assert!(recording.entry::<Recorded<Event<'_>>>().unwrap().is_none() && recording.end.is_some());
 }

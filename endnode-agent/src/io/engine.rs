@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use snin_agent_core::{Call, Event, FlowId, Io, Mesh, Message, Notice, Output, Port as _};
 use snin_daemon::clock::Clock;
-use snin_daemon::record::Outcome;
+use snin_daemon::record::OutputDigest;
 use snin_protocol::Time;
 use snin_verbs::Source;
 
@@ -44,7 +44,7 @@ struct DataIo {
     /// Something was put into a ring of the applications.
     wakes_application: bool,
     /// What came out of the mesh, if that is recorded.
-    outcome: Outcome,
+    outcome: OutputDigest,
 }
 
 impl Engine {
@@ -55,7 +55,7 @@ impl Engine {
             clock,
             offered: None,
             wakes_application: false,
-            outcome: Outcome::default(),
+            outcome: OutputDigest::default(),
         };
         Self { mesh, io }
     }

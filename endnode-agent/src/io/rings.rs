@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use hdrhistogram::Histogram;
-use snin_daemon::record::Outcome;
+use snin_daemon::record::OutputDigest;
 use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_protocol::message::{FromAgent, LinkTested, ToAgent};
@@ -174,7 +174,7 @@ pub(crate) enum Recorded {
     /// The mesh was told of an event, or without one that a deadline had come.
     Told(Time, Option<Event>),
     /// The mesh ends, and this came out of it.
-    End(Time, Outcome),
+    End(Time, OutputDigest),
 }
 
 /// What the mesh is told, on its way to a file.

@@ -5,7 +5,7 @@ use snin_mad::sa::*;
 use snin_mad::{GuidInfo, Inner, Status};
 
 use crate::answer::Answer;
-use crate::answer::{Outcome, record};
+use crate::answer::{SaResult, record};
 use crate::query::RecordQuery;
 use crate::trust::Requester;
 use crate::world::World;
@@ -75,7 +75,7 @@ fn named(mask: ComponentMask, block: u8) -> impl Iterator<Item = u16> {
 }
 
 /// Set: gives the port the GUIDs that the mask names, all or none; 0 stands for one of the manager's choice.
-pub(super) fn set(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> Outcome {
+pub(super) fn set(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> SaResult {
     let (_, port, wanted) = subject(requester, request, world)?;
     let own = port.guid.ok_or(SaStatus::REQ_INVALID)?;
     let guids = wanted.guids.parse().map_err(|_| SaStatus::REQ_INVALID)?.guids;
@@ -101,7 +101,11 @@ pub(super) fn set(requester: &Requester, request: &SaRequest, world: &mut World<
 }
 
 /// Delete: takes the GUIDs that the mask names from the port.
-pub(super) fn delete(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> Outcome {
+pub(super) fn delete(
+    requester: &Requester,
+    request: &SaRequest,
+    world: &mut World<'_>,
+) -> SaResult {
     let (_, port, wanted) = subject(requester, request, world)?;
     let own = port.guid.ok_or(SaStatus::REQ_INVALID)?;
     let now = world.now;
@@ -111,7 +115,7 @@ pub(super) fn delete(requester: &Requester, request: &SaRequest, world: &mut Wor
     answer(&port, wanted.lid, wanted.block, world)
 }
 
-fn answer(port: &Port, lid: Lid, number: u8, world: &World<'_>) -> Outcome {
+fn answer(port: &Port, lid: Lid, number: u8, world: &World<'_>) -> SaResult {
     let guids = Inner::of(&block(port, number, world));
     Ok(Answer::one(&GuidInfoRecord { lid, block: number, guids }))
 }

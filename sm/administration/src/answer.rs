@@ -81,7 +81,7 @@ pub(super) fn refusal(attribute: AttributeId, method: snin_mad::Method) -> Statu
 }
 
 /// What a handler says: an answer, or the status with which it refuses.
-pub(super) type Outcome = Result<Answer, Status>;
+pub(super) type SaResult = Result<Answer, Status>;
 
 /// The record in a request.
 pub(super) fn record<R: Record>(request: &SaRequest) -> Result<R, Status> {

@@ -4,7 +4,7 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::Method;
 use snin_mad::sa::*;
 
-use crate::answer::Outcome;
+use crate::answer::SaResult;
 use crate::answer::{Answer, append};
 use crate::trust::Requester;
 use crate::world::World;
@@ -97,7 +97,7 @@ impl<'a> RecordQuery<'a> {
     }
 
     /// What is said of what matched.
-    pub(super) fn answer<R: Record>(self, method: Method) -> Outcome {
+    pub(super) fn answer<R: Record>(self, method: Method) -> SaResult {
         if self.overflow {
             return Err(SaStatus::NO_RESOURCES);
         }

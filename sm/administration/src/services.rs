@@ -7,7 +7,7 @@ use snin_mad::{Octets, PKey, Status};
 use snin_protocol::Time;
 
 use crate::answer::Answer;
-use crate::answer::{Outcome, record};
+use crate::answer::{SaResult, record};
 use crate::query::RecordQuery;
 use crate::trust::Requester;
 use crate::world::World;
@@ -32,7 +32,7 @@ pub(super) fn register(
     requester: &Requester,
     request: &SaRequest,
     world: &mut World<'_>,
-) -> Outcome {
+) -> SaResult {
     let mut record: ServiceRecord = record(request)?;
     let mask = request.mask;
     if !mask.has_all(NEEDED) {
@@ -77,7 +77,7 @@ pub(super) fn withdraw(
     requester: &Requester,
     request: &SaRequest,
     world: &mut World<'_>,
-) -> Outcome {
+) -> SaResult {
     let record: ServiceRecord = record(request)?;
     let mask = request.mask;
     let wanted = record.bytes();

@@ -6,7 +6,7 @@ use snin_mad::sa::*;
 use snin_mad::{Gid, Hex32, Inner, Notice, Status};
 
 use crate::answer::Answer;
-use crate::answer::{Outcome, record};
+use crate::answer::{SaResult, record};
 use crate::query::RecordQuery;
 use crate::trust::Requester;
 use crate::world::World;
@@ -18,7 +18,11 @@ const MOST: usize = 262_144;
 const ANY_PRODUCER: u32 = 0xFF_FFFF;
 
 /// Set(InformInfo): subscribes, or ends a subscription.
-pub(super) fn inform(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> Outcome {
+pub(super) fn inform(
+    requester: &Requester,
+    request: &SaRequest,
+    world: &mut World<'_>,
+) -> SaResult {
     let info: InformInfo = record(request)?;
     let key = key(requester, &info);
     let now = world.now;

@@ -3,14 +3,14 @@
 use snin_mad::Status;
 use snin_mad::sa::*;
 
-use crate::answer::Outcome;
+use crate::answer::SaResult;
 use crate::query::RecordQuery;
 use crate::trust::Requester;
 use crate::world::World;
 use crate::{aliases, membership, records, services, subscriptions};
 
 /// Get and GetTable of everything but paths.
-pub(super) fn read(requester: &Requester, request: &SaRequest, world: &World<'_>) -> Outcome {
+pub(super) fn read(requester: &Requester, request: &SaRequest, world: &World<'_>) -> SaResult {
     macro_rules! by_attribute {
         ($($record:ident => $source:path,)*) => {
             match request.attribute {

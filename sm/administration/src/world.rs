@@ -3,7 +3,7 @@
 use snin_mad::sa::SaNotice;
 use snin_protocol::Time;
 use snin_sm_database::config::Config;
-use snin_sm_database::held::{Held, Published};
+use snin_sm_database::fabric_state::{FabricState, Published};
 use snin_sm_database::records::Database;
 
 /// What administration reads and writes besides its own state.
@@ -17,7 +17,7 @@ pub struct World<'a> {
     /// Another manager is master by now: what hosts ask is answered, what they tell is for the new one.
     pub read_only: bool,
     /// What switches hold.
-    pub sweep: &'a dyn Held,
+    pub sweep: &'a dyn FabricState,
     /// The time of the turn.
     pub now: Time,
     /// What subscribers are to be told when the turn ends.

@@ -42,6 +42,7 @@ pub struct ExpectedPort {
 
 /// How a port shall be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Its link is enabled.
     #[default]

@@ -11,7 +11,7 @@ use snin_protocol::Time;
 use crate::compare::{miswired, slow};
 use crate::expected::{Application, ExpectedPort, Quality, Tests};
 use crate::reason::Reason;
-use snin_sm_database::judgement::{Ask, End};
+use snin_sm_database::judgement::{End, TestRequest};
 use snin_sm_database::seen::{LinkState, SeenPort};
 
 /// A port under test.
@@ -71,7 +71,7 @@ pub(super) enum Progress {
     /// It waits for the next discovery or an answer, until then at most.
     Until(Time),
     /// Something is to be asked now.
-    Ask(Ask),
+    TestRequest(TestRequest),
     /// It may be used; it waits until then for being so.
     LetIn(Time),
     Passed,
@@ -178,13 +178,16 @@ impl Trial {
     }
 
     /// An answer came, or none did.
-    pub(super) fn answered(&mut self, ask: Ask, well: bool) {
+    pub(super) fn answered(&mut self, ask: TestRequest, well: bool) {
         self.asked = false;
         match (&mut self.step, ask) {
-            (Step::Quality(measured) | Step::Counters(Counted { measured, .. }), Ask::Node) => {
+            (
+                Step::Quality(measured) | Step::Counters(Counted { measured, .. }),
+                TestRequest::Node,
+            ) => {
                 measured.lost += u32::from(!well);
             }
-            (Step::Application { answered }, Ask::Application | Ask::Agent) => {
+            (Step::Application { answered }, TestRequest::Application | TestRequest::Agent) => {
                 *answered |= well;
                 self.applied |= well;
             }
@@ -242,9 +245,9 @@ impl Trial {
             }
             Step::Application { .. } if !self.asked => {
                 self.asked = true;
-                Progress::Ask(match tests.application {
-                    Some(Application::Agent) => Ask::Agent,
-                    _ => Ask::Application,
+                Progress::TestRequest(match tests.application {
+                    Some(Application::Agent) => TestRequest::Agent,
+                    _ => TestRequest::Application,
                 })
             }
             _ => self.due(tests, now),
@@ -279,7 +282,7 @@ impl Trial {
         if sent < quality.mads && at <= now {
             measured.sent += 1;
             self.asked = true;
-            return Some(Progress::Ask(Ask::Node));
+            return Some(Progress::TestRequest(TestRequest::Node));
         }
         (at > now).then(|| Progress::Until(at.min(self.ends(tests))))
     }
@@ -295,7 +298,7 @@ impl Trial {
             |read: [Option<u32>; 2]| ENDS.into_iter().find(|&end| read[end as usize].is_none());
         if let Some(end) = missing(counted.before) {
             self.asked = true;
-            return Some(Progress::Ask(Ask::Counters(end)));
+            return Some(Progress::TestRequest(TestRequest::Counters(end)));
         }
         let crosses = self.cross(&mut counted.measured, quality, tests, now);
         self.step = Step::Counters(counted);
@@ -305,7 +308,7 @@ impl Trial {
         match counted.messages {
             None if quality.messages > 0 => {
                 self.asked = true;
-                return Some(Progress::Ask(Ask::Messages(quality.messages)));
+                return Some(Progress::TestRequest(TestRequest::Messages(quality.messages)));
             }
             Some((lost, sent)) if lost > quality.lost => {
                 return Some(Progress::Failed(Reason::Undelivered { lost, sent }));
@@ -314,7 +317,7 @@ impl Trial {
         }
         if let Some(end) = missing(counted.after) {
             self.asked = true;
-            return Some(Progress::Ask(Ask::Counters(end)));
+            return Some(Progress::TestRequest(TestRequest::Counters(end)));
         }
         for end in ENDS {
             let [before, after] = [counted.before, counted.after].map(|read| read[end as usize]);

@@ -57,8 +57,8 @@ impl Core {
 
     /// The address of the manager that keeps the subnet, and whether it reports changes, where this one only
     /// reads.
-    pub fn kept_by(&self) -> Option<(Lid, bool)> {
-        self.reader.as_ref()?.kept_by()
+    pub fn master_sm(&self) -> Option<(Lid, bool)> {
+        self.reader.as_ref()?.master_sm()
     }
 
     /// Takes note of what happened. What is for no core that is at work is dropped.

@@ -27,7 +27,7 @@ use snin_mastership::mastership::{self, Mastership, SM_INFO};
 use snin_mastership::mirror::Mirror;
 use snin_sm_database::config::Config;
 use snin_sm_database::error::{ConfigError, Dropped};
-use snin_sm_database::held::Published;
+use snin_sm_database::fabric_state::Published;
 use snin_sm_database::judgement::Consent;
 use snin_sm_database::mad_address::LocalPort;
 use snin_sm_database::managers::Order;

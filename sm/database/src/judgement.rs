@@ -55,7 +55,7 @@ pub struct Judgement {
 
 /// What is asked while a port is tested.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Ask {
+pub enum TestRequest {
     /// NodeInfo of the node behind it, which has to say what it said before: a MAD of the quality test.
     Node,
     /// NodeDescription, which has to say what it said before: the application's request.
@@ -103,10 +103,10 @@ pub trait Judge {
     fn take_passed_when(&mut self, settled: bool) -> bool;
 
     /// What is to be asked of the node behind a port, if anything.
-    fn next_ask(&mut self) -> Option<(Place, Ask)>;
+    fn next_ask(&mut self) -> Option<(Place, TestRequest)>;
 
     /// What was asked was answered as it has to be, or was not.
-    fn answered(&mut self, place: Place, ask: Ask, well: bool, now: Time);
+    fn answered(&mut self, place: Place, ask: TestRequest, well: bool, now: Time);
 
     /// Of so many messages of the agent's so many arrived; none: no agent is there.
     fn messages_arrived(&mut self, place: Place, asked: u32, arrived: Option<u32>, now: Time);

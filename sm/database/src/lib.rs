@@ -12,8 +12,9 @@
 //! operator wants, [`merge`] one database of several.
 
 pub mod config;
+pub mod directed_route;
 pub mod error;
-pub mod held;
+pub mod fabric_state;
 pub mod judgement;
 pub mod keys;
 pub mod mad_address;
@@ -27,4 +28,3 @@ pub mod qos_table;
 pub mod records;
 pub mod saved;
 pub mod seen;
-pub mod trail;

@@ -3,9 +3,9 @@
 use snin_fabric::{Guid, Lid};
 use snin_mad::{MKey, SmInfo};
 
+use crate::directed_route::DirectedRoute;
 use crate::mad_address::LocalPort;
 use crate::records::Place;
-use crate::trail::Trail;
 
 /// What the sweep is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub struct Found {
     /// Its address, if it has one.
     pub lid: Lid,
     /// The way to it; none: there is none just now.
-    pub trail: Option<Trail>,
+    pub route: Option<DirectedRoute>,
     /// The key to show it.
     pub m_key: MKey,
     /// What it said, where the survey asked.

@@ -94,22 +94,10 @@ struct SwitchEntry {
 struct PortEntry {
     num: Spanned<u8>,
     #[serde(default)]
-    state: State,
+    state: Mode,
     neighbour: Option<NeighbourEntry>,
     width: Option<Spanned<u8>>,
     speed: Option<Spanned<String>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case")]
-enum State {
-    #[default]
-    Enabled,
-    Disabled,
-    Test,
-    PhaseIn,
-    PhaseOut,
-    Off,
 }
 
 #[derive(Deserialize)]
@@ -269,14 +257,7 @@ fn expected_port(
         port: neighbour.port.map(PortNum),
     });
     Ok(ExpectedPort {
-        mode: match port.state {
-            State::Enabled => Mode::Enabled,
-            State::Disabled => Mode::Disabled,
-            State::Test => Mode::Test,
-            State::PhaseIn => Mode::PhaseIn,
-            State::PhaseOut => Mode::PhaseOut,
-            State::Off => Mode::Off,
-        },
+        mode: port.state,
         neighbour: neighbour.filter(|pattern| !pattern.is_empty()),
         width: width.transpose()?,
         speed: speed.transpose()?,

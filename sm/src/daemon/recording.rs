@@ -50,7 +50,7 @@ impl Made {
 
 /// What a manager is told.
 #[derive(Serialize, Deserialize)]
-pub enum Told<E> {
+pub enum Recorded<E> {
     /// This.
     Event(E),
     /// The job with this number is done.
@@ -58,9 +58,9 @@ pub enum Told<E> {
 }
 
 /// Records a manager. A file that cannot be written ends the recording, not the manager.
-pub struct Tape(Option<Recorder>);
+pub struct EventRecorder(Option<Recorder>);
 
-impl Tape {
+impl EventRecorder {
     /// No recording.
     pub const fn none() -> Self {
         Self(None)
@@ -81,8 +81,8 @@ impl Tape {
             None => None,
             // The manager itself makes these.
             Some(Event::Groups(_)) => return,
-            Some(Event::Computed(computed)) => Some(Told::Computed(computed.number())),
-            Some(event) => Some(Told::Event(event)),
+            Some(Event::Computed(computed)) => Some(Recorded::Computed(computed.number())),
+            Some(event) => Some(Recorded::Event(event)),
         };
         self.with(|recorder| recorder.write(now, told.as_ref()));
     }
@@ -141,7 +141,7 @@ pub struct Replaying {
 impl Replay for Replaying {
     const CORE: &'static str = CORE;
     type Made = Made;
-    type Told<'a> = Told<Event<'a>>;
+    type Event<'a> = Recorded<Event<'a>>;
     type Output = Output;
 
     fn make(made: &Made, _at: Time) -> Result<Self, String> {
@@ -149,11 +149,11 @@ impl Replay for Replaying {
         Ok(Self { core, jobs: BTreeMap::new() })
     }
 
-    fn tell(&mut self, told: Option<Told<Event<'_>>>, now: Time) -> Result<(), String> {
-        match told {
+    fn handle(&mut self, event: Option<Recorded<Event<'_>>>, now: Time) -> Result<(), String> {
+        match event {
             None => self.core.handle_deadline(now),
-            Some(Told::Event(event)) => self.core.handle(event, now),
-            Some(Told::Computed(job)) => {
+            Some(Recorded::Event(event)) => self.core.handle(event, now),
+            Some(Recorded::Computed(job)) => {
                 let job = self.jobs.remove(&job).ok_or("of a job that was not given")?;
                 self.core.handle(Event::Computed(Box::new(job.run())), now);
             }

@@ -21,7 +21,7 @@ use super::failure::Failure;
 use super::faults::Faults;
 use super::outlets::Outlets;
 use super::reading::Reading;
-use super::recording::Tape;
+use super::recording::EventRecorder;
 use super::storage::Storage;
 use super::summary::{self, Beside, Told};
 use super::views::Views;
@@ -90,7 +90,7 @@ pub struct Daemon {
     /// The file of partitions, and that of levels of service.
     pub(super) partition_file: Option<PathBuf>,
     pub(super) qos_policy_file: Option<PathBuf>,
-    tape: Tape,
+    recorder: EventRecorder,
     /// What computes.
     worker: Worker<Job, Computed>,
     /// The files that operators name.
@@ -139,7 +139,7 @@ impl Daemon {
             untested: Vec::new(),
             partition_file: None,
             qos_policy_file: None,
-            tape: Tape::none(),
+            recorder: EventRecorder::none(),
             worker: Worker::start("compute", COMPUTATIONS, |job: Job| Some(job.run()))
                 .map_err(Failure::system("a thread"))?,
             reading: Reading::start().map_err(Failure::system("a thread"))?,
@@ -155,8 +155,8 @@ impl Daemon {
 
     /// Records what the core is told from now on, which is from its beginning: nothing was sent yet.
     #[must_use]
-    pub fn recorded(self, tape: Tape) -> Self {
-        Self { tape, ..self }
+    pub fn recorded(self, recorder: EventRecorder) -> Self {
+        Self { recorder, ..self }
     }
 
     /// Where partitions and levels of service are read again from.
@@ -176,7 +176,7 @@ impl Daemon {
             }
             self.wait()?;
         }
-        self.tape.end(self.clock.now());
+        self.recorder.end(self.clock.now());
         Ok(self.status())
     }
 
@@ -189,7 +189,7 @@ impl Daemon {
         while !self.turn()? {
             self.wait()?;
         }
-        self.tape.end(self.clock.now());
+        self.recorder.end(self.clock.now());
         service::stopping();
         Ok(())
     }
@@ -253,7 +253,7 @@ impl Daemon {
         self.keep_marks();
         self.note_quiet();
         self.tell_of_faults();
-        self.tape.flush();
+        self.recorder.flush();
         self.hearing.listen(self.clock.now());
         Ok(end)
     }
@@ -273,7 +273,7 @@ impl Daemon {
     /// Tells the core of an event, and does what that leads to.
     pub(super) fn feed(&mut self, event: Event<'_>) -> Result<(), Failure> {
         let now = self.clock.now();
-        self.tape.event(now, Some(&event));
+        self.recorder.event(now, Some(&event));
         self.core.handle(event, now);
         self.follow_up(now)
     }
@@ -303,7 +303,7 @@ impl Daemon {
                     }
                 }
                 Some(Sorted::Core(event)) => {
-                    self.tape.event(now, Some(&event));
+                    self.recorder.event(now, Some(&event));
                     self.core.handle(event, now);
                 }
                 None => {}
@@ -317,7 +317,7 @@ impl Daemon {
     fn end_waits(&mut self) -> Result<(), Failure> {
         let now = self.hearing.until();
         if self.core.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.tape.event(now, None);
+            self.recorder.event(now, None);
             self.core.handle_deadline(now);
             self.follow_up(now)?;
         }
@@ -338,7 +338,7 @@ impl Daemon {
             }
             let Some(Waiting { port, from, mad }) = self.intake.pop() else { break };
             let event = Event::General { port, from, bytes: &mad.0 };
-            self.tape.event(now, Some(&event));
+            self.recorder.event(now, Some(&event));
             self.core.handle(event, now);
             now = self.clock.now();
         }
@@ -365,7 +365,7 @@ impl Daemon {
     fn crowd(&mut self, crowded: bool, now: Time) {
         if self.core.manager().is_crowded() != crowded {
             let event = Event::Crowded(crowded);
-            self.tape.event(now, Some(&event));
+            self.recorder.event(now, Some(&event));
             self.core.handle(event, now);
         }
     }
@@ -395,7 +395,7 @@ impl Daemon {
         let mut outputs = Vec::new();
         // What hosts said is on the disk before any of them is answered.
         while let Some(output) = self.core.poll_output() {
-            self.tape.output(&output);
+            self.recorder.output(&output);
             match output {
                 Output::Keep(changes) => self.storage.append(&changes, now),
                 // Before the first write goes out: addresses that were given are not forgotten after any end of

@@ -9,7 +9,7 @@ use snin_fabric::routing::{Engine, Lanes, Routing};
 use snin_mad::SmState;
 use snin_protocol::operator::Certificate;
 use snin_protocol::operator::manager::{
-    HostRequests, KeptBy, LinkLoads, ManagerPort, Smps, State, Status, Subnet,
+    HostRequests, LinkLoads, ManagerPort, MasterSm, Smps, State, Status, Subnet,
 };
 
 use crate::port::{Counters, LocalInfo};
@@ -157,7 +157,7 @@ pub fn status(core: &Core, beside: Beside<'_>) -> Status {
         slow: slow.iter().map(ToString::to_string).collect(),
         partitions_refused: told.partitions_refused.clone(),
         qos_policy_refused: told.qos_policy_refused.clone(),
-        kept_by: core.kept_by().map(|(lid, reports_changes)| KeptBy {
+        master_sm: core.master_sm().map(|(lid, reports_changes)| MasterSm {
             lid: lid.0,
             reports_changes,
             reports: metrics.reports,
@@ -408,7 +408,7 @@ mod tests {
             healthy: false,
             port: ManagerPort { name: "mlx5_0/1".to_owned(), guid: Guid(0), lid: 0 },
             subnet: None,
-            kept_by: None,
+            master_sm: None,
             up_after_seconds: None,
             rivals: 0,
             missing: Vec::new(),

@@ -17,9 +17,9 @@ use crate::keyring::Keyring;
 use crate::lft_shadow::LftShadow;
 use crate::mft_shadow::Masks;
 use crate::query::{NodeId, PortId};
+use snin_sm_database::directed_route::DirectedRoute;
 use snin_sm_database::partitions;
 use snin_sm_database::qos_table::{LaneUse, QosTable, QosTableId};
-use snin_sm_database::trail::Trail;
 
 /// A cable, seen from one end.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +128,7 @@ pub(crate) struct Node {
     /// When it last answered.
     pub(crate) heard: Time,
     /// The way there; none while it cannot be reached.
-    pub(crate) path: Option<Trail>,
+    pub(crate) path: Option<DirectedRoute>,
     /// Two switches claim to be this one: only what its own ports see holds.
     pub(crate) contested: bool,
     /// It answered once and then no more.

@@ -2,7 +2,7 @@
 
 use snin_fabric::PortNum;
 
-use snin_sm_database::judgement::{Ask, LinkOrder};
+use snin_sm_database::judgement::{LinkOrder, TestRequest};
 use snin_sm_database::mad_address::LocalPort;
 use snin_sm_database::qos_table::QosTableId;
 
@@ -54,7 +54,7 @@ pub(crate) enum Query {
     /// A port is told who is master now.
     Tell(NodeId, PortNum),
     /// The node behind a port is asked, while the port is tested.
-    Trial(PortId, Ask),
+    Trial(PortId, TestRequest),
     /// A step of the schedule.
     Step(u32),
 }

@@ -211,7 +211,7 @@ impl Reader {
     }
 
     /// The address of the manager that stays, and whether it reports changes.
-    pub fn kept_by(&self) -> Option<(Lid, bool)> {
+    pub fn master_sm(&self) -> Option<(Lid, bool)> {
         self.subscriber.state()
     }
 

@@ -9,9 +9,9 @@ use snin_fabric::{Lid, Lmc, PortNum};
 use crate::graph::Graph;
 use crate::mft_shadow::MaskBlock;
 use crate::query::{NodeId, PortId};
+use snin_sm_database::directed_route::DirectedRoute;
 use snin_sm_database::partitions;
 use snin_sm_database::qos_table::QosTableId;
-use snin_sm_database::trail::Trail;
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,7 +88,7 @@ impl Step {
     }
 
     /// The way there.
-    pub(crate) fn path(&self, graph: &Graph) -> Option<Trail> {
+    pub(crate) fn path(&self, graph: &Graph) -> Option<DirectedRoute> {
         match self.end() {
             Some(end) => graph.path_to(end),
             None => graph.node(self.node()?).path,

@@ -15,22 +15,25 @@ use crate::query::{PortId, Query};
 use crate::schedule::Step;
 use crate::target::Target;
 use snin_sm_database::config::Config;
-use snin_sm_database::judgement::{Ask, LinkOrder};
+use snin_sm_database::directed_route::DirectedRoute;
+use snin_sm_database::judgement::{LinkOrder, TestRequest};
 use snin_sm_database::mad_address::LocalPort;
 use snin_sm_database::qos_table::QosTable;
-use snin_sm_database::trail::Trail;
 
 /// The SMP of a question and the port by which it leaves; `None` where the node is not there any more.
 pub(crate) fn question(graph: &Graph, query: Query) -> Option<(LocalPort, Mad)> {
-    let Trail { path, from } = graph.path(query)?;
+    let DirectedRoute { path, from } = graph.path(query)?;
     let route = Route::directed(path);
     let shown = graph.key_to_ask(query, 0);
     let get = |id, modifier| Smp::get(id, modifier, route).m_key(shown).mad();
     let mad = match query {
-        Query::Own(_) | Query::Identify(_) | Query::Probe(_) | Query::Trial(_, Ask::Node) => {
-            get(NodeInfo::ID, 0)
+        Query::Own(_)
+        | Query::Identify(_)
+        | Query::Probe(_)
+        | Query::Trial(_, TestRequest::Node) => get(NodeInfo::ID, 0),
+        Query::Describe(_) | Query::Trial(_, TestRequest::Application) => {
+            get(NodeDescription::ID, 0)
         }
-        Query::Describe(_) | Query::Trial(_, Ask::Application) => get(NodeDescription::ID, 0),
         Query::ReadSwitch(_) => get(SwitchInfo::ID, 0),
         Query::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),
         Query::ReadKeys(node, port, block) => {
@@ -55,7 +58,10 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<(LocalPort, Mad)> 
             )
         }
         // Counters are not an SMP's business.
-        Query::Trial(_, Ask::Counters(_) | Ask::Messages(_) | Ask::Agent) => return None,
+        Query::Trial(
+            _,
+            TestRequest::Counters(_) | TestRequest::Messages(_) | TestRequest::Agent,
+        ) => return None,
         Query::Order(node, port, order) => {
             let held = graph.port((node, port))?.info.as_ref()?;
             let info = PortInfo {
@@ -89,7 +95,7 @@ pub(crate) fn write(
     step: &Step,
 ) -> Option<(LocalPort, Mad)> {
     let node = step.node()?;
-    let Trail { path, from } = step.path(graph)?;
+    let DirectedRoute { path, from } = step.path(graph)?;
     let own = graph.key_to_show(step.end().unwrap_or((node, PortNum::ZERO)), 0);
     let block = |block: u16, ports: &[u8; 64]| {
         set(own, path, block.into(), &LinearForwarding { ports: ports.map(PortNum) })

@@ -26,7 +26,7 @@ use snin_mad::{
 use crate::graph::homes::Homes;
 use crate::graph::{Graph, Trouble};
 use crate::query::{NodeId, PortId, Query};
-use snin_sm_database::trail::Trail;
+use snin_sm_database::directed_route::DirectedRoute;
 
 /// One survey.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub(crate) struct Survey {
     forced: BTreeSet<PortId>,
     /// Questions without an answer, asked once more when the way there was looked at; those that were asked
     /// along a way only if it leads elsewhere now.
-    rechecks: Vec<(Query, Option<Trail>)>,
+    rechecks: Vec<(Query, Option<DirectedRoute>)>,
     /// Nodes that left a question of this survey without an answer: it does not wait for them.
     aside: BTreeSet<NodeId>,
     rechecked: BTreeSet<Query>,
@@ -279,7 +279,7 @@ impl Survey {
     }
 
     /// The way to a node that was silent was looked at: if it leads elsewhere now, the node is asked once more.
-    fn ask_again(&mut self, graph: &mut Graph, query: Query, asked: Option<Trail>) {
+    fn ask_again(&mut self, graph: &mut Graph, query: Query, asked: Option<DirectedRoute>) {
         let silent = graph.way(query).iter().any(|(node, _)| self.aside.contains(node));
         if asked.is_none() || graph.path(query) != asked {
             self.urgent.push_back(query);
@@ -404,7 +404,7 @@ impl Survey {
 
     /// Looks at every port on the way before it asks again; if it was asked already, only where the way leads
     /// elsewhere by then.
-    pub(crate) fn recheck(&mut self, graph: &Graph, query: Query, asked: Option<Trail>) {
+    pub(crate) fn recheck(&mut self, graph: &Graph, query: Query, asked: Option<DirectedRoute>) {
         if !self.rechecked.insert(query) {
             return;
         }

@@ -10,9 +10,9 @@ use super::agent_queues::AgentQueues;
 use super::window::Window;
 use crate::query::{NodeId, Query};
 use snin_sm_database::config::Config;
+use snin_sm_database::directed_route::DirectedRoute;
 use snin_sm_database::error::Dropped;
 use snin_sm_database::mad_address::LocalPort;
-use snin_sm_database::trail::Trail;
 
 /// One question in flight.
 struct Sent {
@@ -196,13 +196,13 @@ impl Transactions {
     pub(crate) fn expire(
         &mut self,
         now: Time,
-        path: impl FnOnce(Query) -> Option<Trail>,
+        path: impl FnOnce(Query) -> Option<DirectedRoute>,
     ) -> Option<Expired> {
         let &(deadline, id) = self.deadlines.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.deadlines.remove(&(deadline, id));
         let sent = self.in_flight.get_mut(&id)?;
-        let trail = path(sent.query).filter(|_| sent.again > 0);
-        let Some(Trail { path, from }) = trail else {
+        let route = path(sent.query).filter(|_| sent.again > 0);
+        let Some(DirectedRoute { path, from }) = route else {
             let (agent, late) = (sent.agent, sent.told());
             self.late -= usize::from(sent.late);
             self.in_flight.remove(&id);
@@ -228,14 +228,16 @@ impl Transactions {
     pub(crate) fn reroute(
         &mut self,
         now: Time,
-        way: impl Fn(Query, &Trail) -> Option<Trail>,
+        way: impl Fn(Query, &DirectedRoute) -> Option<DirectedRoute>,
     ) -> Vec<(LocalPort, Box<Mad>)> {
         let mut again = Vec::new();
         for (&id, sent) in &mut self.in_flight {
             let asked = sent.mad.directed();
             let asked = DrPath::from_bytes(&asked.initial_path().0, asked.hop_count());
-            let asked = asked.map(|path| Trail { path, from: sent.port });
-            let Some(Trail { path, from }) = asked.and_then(|asked| way(sent.query, &asked)) else {
+            let asked = asked.map(|path| DirectedRoute { path, from: sent.port });
+            let Some(DirectedRoute { path, from }) =
+                asked.and_then(|asked| way(sent.query, &asked))
+            else {
                 continue;
             };
             sent.port = from;

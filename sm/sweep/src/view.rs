@@ -8,7 +8,7 @@ use snin_fabric::routing::{Placement, Routing};
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 
-use snin_sm_database::held::Published;
+use snin_sm_database::fabric_state::Published;
 
 use crate::lane_tables::GrantedLanes;
 use crate::target::Target;

@@ -15,7 +15,7 @@ use snin_fabric::Lid;
 use snin_judges::{JudgeError, Running, Simulated as _, iblinkinfo};
 use snin_mad::sa::{ComponentMask, NodeRecord, SaRequest};
 use snin_mad::{Method, QKey};
-use snin_sm::daemon::recording::{self, Made, Told};
+use snin_sm::daemon::recording::{self, Made, Recorded};
 use snin_sm::port::ibsim::IbsimPort;
 use snin_sm::port::{Address, Port as _, Sent};
 use snin_sm_core::Event;
@@ -219,8 +219,8 @@ fn a_recording_of_a_crowded_port_is_told_again() -> Result<(), JudgeError> {
     let file = managed.emulation.folder().join("sm.record");
     let mut recording = Recording::<Made>::open(&file, recording::CORE).unwrap();
     let mut crowded = 0;
-    while let Some(entry) = recording.entry::<Told<Event<'_>>>().unwrap() {
-        crowded += u32::from(matches!(entry.event, Some(Told::Event(Event::Crowded(true)))));
+    while let Some(entry) = recording.entry::<Recorded<Event<'_>>>().unwrap() {
+        crowded += u32::from(matches!(entry.event, Some(Recorded::Event(Event::Crowded(true)))));
     }
     assert!(crowded > 1, "{crowded} times");
     let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));

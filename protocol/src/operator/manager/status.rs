@@ -43,7 +43,7 @@ pub struct Status {
     pub qos_policy_refused: Option<String>,
     /// The manager that keeps the subnet, where this one only reads it.
     #[serde(default)]
-    pub kept_by: Option<KeptBy>,
+    pub master_sm: Option<MasterSm>,
     /// Other managers, by `node/port`, and what they are.
     pub managers: BTreeMap<String, String>,
     /// Why there is no subnet, where the core said why.
@@ -64,7 +64,7 @@ pub struct Status {
 
 /// A manager beside which this one only reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct KeptBy {
+pub struct MasterSm {
     /// Its address.
     pub lid: u16,
     /// Whether its subnet administration took the subscription to reports of changes. If not, changes are seen by

@@ -8,7 +8,7 @@ use snin_mad::sa::*;
 use snin_mad::{Gid, GidPrefix, Status, Trap};
 
 use crate::answer::Answer;
-use crate::answer::{Outcome, record};
+use crate::answer::{SaResult, record};
 use crate::info;
 use crate::query::RecordQuery;
 use crate::trust::Requester;
@@ -78,7 +78,7 @@ impl<'a> Subject<'a> {
 }
 
 /// Set: joins a group, and makes it where there is none.
-pub(super) fn join(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> Outcome {
+pub(super) fn join(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> SaResult {
     let subject = Subject::of(requester, request, world)?;
     let (wanted, guid) = (subject.wanted.clone(), subject.guid);
     if wanted.join_state == JoinState::NONE {
@@ -115,7 +115,7 @@ pub(super) fn join(requester: &Requester, request: &SaRequest, world: &mut World
 }
 
 /// Delete: leaves a group, wholly or in part.
-pub(super) fn leave(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> Outcome {
+pub(super) fn leave(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> SaResult {
     let subject = Subject::of(requester, request, world)?;
     let (wanted, guid) = (subject.wanted.clone(), subject.guid);
     let key: MemberKey = (wanted.mgid, guid);

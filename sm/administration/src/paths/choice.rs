@@ -10,7 +10,7 @@ use snin_fabric::{Lid, NodeIndex, PortIndex, TreeId};
 
 use super::At;
 use crate::world::World;
-use snin_sm_database::held::Published;
+use snin_sm_database::fabric_state::Published;
 use snin_sm_database::records::{Pins, Port, Slices};
 
 /// The addresses that were asked for.

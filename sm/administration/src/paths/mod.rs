@@ -8,7 +8,7 @@ use snin_mad::sa::*;
 use snin_mad::{Gid, Method, Status};
 
 use crate::answer::{Answer, append};
-use crate::answer::{Outcome, record};
+use crate::answer::{SaResult, record};
 use crate::membership;
 use crate::query::LONGEST;
 use crate::trust::Requester;
@@ -94,7 +94,7 @@ impl Wanted {
 }
 
 /// Get and GetTable of PathRecord.
-pub(super) fn paths(requester: &Requester, request: &SaRequest, world: &World<'_>) -> Outcome {
+pub(super) fn paths(requester: &Requester, request: &SaRequest, world: &World<'_>) -> SaResult {
     let wanted = Wanted::of(request)?;
     let get = request.method == Method::Get;
     if wanted.mask.has(bit::DGID) && is_multicast(wanted.path.dgid) {
@@ -133,7 +133,7 @@ pub(super) fn multi_paths(
     requester: &Requester,
     request: &SaRequest,
     world: &World<'_>,
-) -> Outcome {
+) -> SaResult {
     let multi: MultiPathRecord = record(request)?;
     let mask = request.mask;
     let (sources, destinations) = (usize::from(multi.sources), usize::from(multi.destinations));
@@ -180,7 +180,7 @@ pub(super) fn multi_paths(
 }
 
 /// GetTraceTable: the nodes that the best path passes.
-pub(super) fn trace(requester: &Requester, request: &SaRequest, world: &World<'_>) -> Outcome {
+pub(super) fn trace(requester: &Requester, request: &SaRequest, world: &World<'_>) -> SaResult {
     let path = PathRecord::from_bytes(&request.data).map_err(|_| SaStatus::REQ_INVALID)?;
     let wanted = Wanted { path, mask: request.mask }.check()?;
     let sources = Endpoint::source(&wanted, world)?;

@@ -6,7 +6,7 @@ use snin_mad::sa::TraceRecord;
 
 use super::Width;
 use crate::world::World;
-use snin_sm_database::held::Published;
+use snin_sm_database::fabric_state::Published;
 use snin_sm_database::records::{Nodes, Place, Ports};
 
 /// No way is longer: three stages have five switches.

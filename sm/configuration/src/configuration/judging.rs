@@ -3,7 +3,7 @@
 use super::Configuration;
 use crate::reason::Reason;
 use snin_protocol::Time;
-use snin_sm_database::judgement::{Ask, End, Judge, Judgement};
+use snin_sm_database::judgement::{End, Judge, Judgement, TestRequest};
 use snin_sm_database::records::Place;
 use snin_sm_database::seen::Seen;
 
@@ -25,14 +25,14 @@ impl Judge for Configuration {
         settled && std::mem::replace(&mut self.passed, false)
     }
 
-    fn next_ask(&mut self) -> Option<(Place, Ask)> {
+    fn next_ask(&mut self) -> Option<(Place, TestRequest)> {
         self.asks.pop_front()
     }
 
-    fn answered(&mut self, place: Place, ask: Ask, well: bool, now: Time) {
+    fn answered(&mut self, place: Place, ask: TestRequest, well: bool, now: Time) {
         let Some(trial) = self.trials.get_mut(&place) else { return };
         trial.answered(ask, well);
-        let of_application = matches!(ask, Ask::Application | Ask::Agent);
+        let of_application = matches!(ask, TestRequest::Application | TestRequest::Agent);
         if trial.is_refused() && of_application {
             return self.end(place, Some(Reason::Application));
         }

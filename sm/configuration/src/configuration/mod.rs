@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use snin_protocol::Time;
 use snin_protocol::operator::manager::PortState;
-use snin_sm_database::judgement::{Ask, Consent, LinkOrder};
+use snin_sm_database::judgement::{Consent, LinkOrder, TestRequest};
 use snin_sm_database::records::Place;
 
 use crate::expected::{Expected, Mode};
@@ -98,7 +98,7 @@ pub struct Configuration {
     /// Orders of this second.
     spent: (Time, u32),
     reports: VecDeque<PortReport>,
-    asks: VecDeque<(Place, Ask)>,
+    asks: VecDeque<(Place, TestRequest)>,
     /// Something has changed that the next judgement depends on.
     unjudged: bool,
     judge_at: Option<Time>,
@@ -300,7 +300,7 @@ impl Configuration {
                 self.due.insert((at, place));
                 self.due_of.insert(place, at);
             }
-            Progress::Ask(ask) => self.asks.push_back((place, ask)),
+            Progress::TestRequest(ask) => self.asks.push_back((place, ask)),
             Progress::LetIn(ends) => {
                 self.due.insert((ends, place));
                 self.due_of.insert(place, ends);

@@ -12,7 +12,7 @@ use snin_emulator::{Fault, Noise, Write};
 use snin_fabric::{Guid, LinkRate, PortNum, Speed, Width};
 use snin_mad::{Attribute as _, LinearForwarding, PortInfo};
 use snin_protocol::Time;
-use snin_sm_database::judgement::{Ask, Consent, Judge as _, Judgement, LinkOrder};
+use snin_sm_database::judgement::{Consent, Judge as _, Judgement, LinkOrder, TestRequest};
 use snin_sm_database::records::Place;
 use snin_sm_database::seen::{LinkState, Neighbour, Seen, SeenPort, SeenSwitch};
 
@@ -308,7 +308,11 @@ fn statement_64_a_test_is_entered_again_and_again_until_it_is_ok_or_failed() {
         assert_eq!(state(&core).0, "testing");
         core.judge(&seen(up()), Time(n));
     }
-    assert_eq!(core.next_ask(), Some((AT, Ask::Node)), "once, however often it was entered");
+    assert_eq!(
+        core.next_ask(),
+        Some((AT, TestRequest::Node)),
+        "once, however often it was entered"
+    );
     assert_eq!(core.next_ask(), None);
 }
 
@@ -392,7 +396,7 @@ fn statement_70_the_answer_of_the_other_end_has_to_be_as_expected() {
     for well in [true, false] {
         let mut core = tested(Tests { quality: None, ..quick() });
         let (place, ask) = core.next_ask().unwrap();
-        assert_eq!(ask, Ask::Application);
+        assert_eq!(ask, TestRequest::Application);
         core.answered(place, ask, well, Time::ZERO);
         assert_eq!(state(&core).0, if well { "passed" } else { "failed" });
     }
@@ -409,7 +413,7 @@ fn statement_71_each_but_presence_may_be_left_out() {
     while state(&core).0 == "testing" {
         match core.next_ask() {
             Some((place, ask)) => {
-                assert_eq!(ask, Ask::Node);
+                assert_eq!(ask, TestRequest::Node);
                 core.answered(place, ask, true, now);
             }
             None => {

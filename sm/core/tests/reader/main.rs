@@ -64,7 +64,7 @@ fn the_kept_manager_reports_a_cut_and_nothing_is_granted_until_it_is_read_twice(
     subnet.begin();
     subnet.run(Time::secs(3));
     let kept_at = subnet.kept.core.view().unwrap().manager();
-    assert_eq!(subnet.reader.core.kept_by(), Some((kept_at, true)));
+    assert_eq!(subnet.reader.core.master_sm(), Some((kept_at, true)));
     let before = subnet.reader.views.len();
     let begin = subnet.emulator.now();
     subnet.strike(Fault::Cut(subnet.port("leaf1", 5)));

@@ -27,7 +27,7 @@ use snin_protocol::Time;
 
 use super::row::{Row, each_row};
 use super::snapshot::{Entry, Number, Snapshot, Subnet};
-use super::words::{Words, text};
+use super::words::{Fields, text};
 use crate::merge::row::{Lids, Partitions, Tables};
 use crate::records::{
     Aliases, Groups, Links, Members, Nodes, Ports, Services, Stamp, Subscriptions,
@@ -112,7 +112,7 @@ fn number(number: &Number) -> (&'static str, String) {
     }
 }
 
-fn read_number(kind: &str, words: &mut Words<'_>) -> Option<Number> {
+fn read_number(kind: &str, words: &mut Fields<'_>) -> Option<Number> {
     Some(match kind {
         "partition" => Number::Partition(u16::try_from(words.number()?).ok()?),
         "group" => Number::Group(words.gid()?),
@@ -148,7 +148,7 @@ pub fn read(file: &str) -> Result<Snapshot, BadFile> {
                 if end.is_some() { "nothing comes after `end`" } else { "too long, or too many" };
             return wrong(at, why.to_owned());
         }
-        let mut words = Words::new(line);
+        let mut words = Fields::new(line);
         let kind = words.word().unwrap_or_default();
         let done = match kind {
             "end" => words.decimal().inspect(|count| end = Some(*count)).map(|_| true),
@@ -176,7 +176,7 @@ pub fn read(file: &str) -> Result<Snapshot, BadFile> {
 }
 
 /// Whether it was new; `None` where the line is not understood.
-pub(crate) fn head(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bool> {
+pub(crate) fn head(kind: &str, words: &mut Fields<'_>, snapshot: &mut Snapshot) -> Option<bool> {
     let guid = words.guid()?;
     Some(match kind {
         "master" => {
@@ -202,7 +202,7 @@ pub(crate) fn head(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -
 
 /// A line of one of the tables, without its first word `kind`: whether it is the first with its key. `None`: it is
 /// malformed, or of no table.
-pub fn record(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bool> {
+pub fn record(kind: &str, words: &mut Fields<'_>, snapshot: &mut Snapshot) -> Option<bool> {
     match kind {
         Nodes::NAME => row::<Nodes>(words, snapshot),
         Ports::NAME => row::<Ports>(words, snapshot),
@@ -219,7 +219,7 @@ pub fn record(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Opt
     }
 }
 
-fn row<R: Row>(words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bool> {
+fn row<R: Row>(words: &mut Fields<'_>, snapshot: &mut Snapshot) -> Option<bool> {
     let stamp = stamp(words.word()?)?;
     let key = R::read_key(words)?;
     let value = match words.peek()? {

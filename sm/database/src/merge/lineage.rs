@@ -11,7 +11,7 @@ use snin_protocol::Time;
 
 use super::file::{head, past};
 use super::row::{Row, Tables};
-use super::words::{Words, text};
+use super::words::{Fields, text};
 use super::{Entry, Number, Partition, PortTable, Snapshot, Subnet};
 use crate::records::Stamp;
 
@@ -138,7 +138,7 @@ impl Lineage {
     pub fn read(text: &str) -> Result<Self, (usize, String)> {
         let mut gathered = Gathering::default();
         for (number, line) in text.lines().enumerate() {
-            let mut words = Words::new(line);
+            let mut words = Fields::new(line);
             let known = match words.word() {
                 Some("untaken") => {
                     gathered.untaken = true;
@@ -177,7 +177,7 @@ impl Default for Gathering {
 
 impl Gathering {
     /// Takes a line that begins with `kind`; `None` where it is none of a lineage.
-    pub fn take(&mut self, kind: &str, words: &mut Words<'_>) -> Option<()> {
+    pub fn take(&mut self, kind: &str, words: &mut Fields<'_>) -> Option<()> {
         match kind {
             "founder" => self.founder = Some(words.guid()?),
             "subnet" | "ahead" | "was" => drop(head(kind, words, &mut self.snapshot)?),

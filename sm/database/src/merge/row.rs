@@ -7,7 +7,7 @@ use snin_mad::{Gid, NodeInfo, PKey, PortInfo, SwitchInfo, Table as _};
 use snin_protocol::Time;
 
 use super::snapshot::{Partition, PortTable, Snapshot, Table};
-use super::words::{self, Words, number, text};
+use super::words::{self, Fields, number, text};
 use crate::partitions::blocks;
 use crate::records::{
     Aliases, Group, Groups, Links, Member, MemberKey, Members, Node, Nodes, Place, Port, Ports,
@@ -32,9 +32,9 @@ pub trait Row {
     /// The words of a value.
     fn write_value(value: &Self::Value) -> String;
     /// Takes the words of a key; `None`: they are malformed.
-    fn read_key(words: &mut Words<'_>) -> Option<Self::Key>;
+    fn read_key(words: &mut Fields<'_>) -> Option<Self::Key>;
     /// Takes the words of a value; `None`: they are malformed.
-    fn read_value(words: &mut Words<'_>) -> Option<Self::Value>;
+    fn read_value(words: &mut Fields<'_>) -> Option<Self::Value>;
 }
 
 /// Addresses of ports.
@@ -91,11 +91,11 @@ impl Row for Nodes {
         format!("{} {} {switch}", text(&node.name), words::structure(&node.info))
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<Guid> {
+    fn read_key(words: &mut Fields<'_>) -> Option<Guid> {
         words.guid()
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Node> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Node> {
         let name = words.text()?;
         let info: NodeInfo = words.structure()?;
         let switch: Option<SwitchInfo> = match words.peek()? {
@@ -129,11 +129,11 @@ impl Row for Ports {
         format!("{guid} {base} {assigned} {keys} {}", words::structure(&port.info))
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<Place> {
+    fn read_key(words: &mut Fields<'_>) -> Option<Place> {
         words.place()
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Port> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Port> {
         let guid = Some(words.guid()?).filter(|guid| *guid != Guid(0));
         let (base, lmc) = range(words.word()?)?;
         let assigned = match words.word()? {
@@ -187,11 +187,11 @@ impl Row for Links {
         place(other)
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<Place> {
+    fn read_key(words: &mut Fields<'_>) -> Option<Place> {
         words.place()
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Place> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Place> {
         words.place()
     }
 }
@@ -207,11 +207,11 @@ impl Row for Lids {
         format!("{lid}/{lmc}")
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<Guid> {
+    fn read_key(words: &mut Fields<'_>) -> Option<Guid> {
         words.guid()
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<(Lid, Lmc)> {
+    fn read_value(words: &mut Fields<'_>) -> Option<(Lid, Lmc)> {
         range(words.word()?).filter(|(lid, lmc)| {
             let block = lmc.addresses();
             lid.index() >= block
@@ -237,12 +237,12 @@ impl Row for Partitions {
         format!("{kind} {name}")
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<u16> {
+    fn read_key(words: &mut Fields<'_>) -> Option<u16> {
         let number = u16::try_from(words.number()?).ok()?;
         (1..=0x7FFF).contains(&number).then_some(number)
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Partition> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Partition> {
         let common = match words.word()? {
             "common" => true,
             "own" => false,
@@ -267,11 +267,11 @@ impl Row for Tables {
         format!("{} {}", table.home, key_list(&table.keys))
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<Guid> {
+    fn read_key(words: &mut Fields<'_>) -> Option<Guid> {
         words.guid()
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<PortTable> {
+    fn read_value(words: &mut Fields<'_>) -> Option<PortTable> {
         Some(PortTable { home: words.guid()?, keys: read_key_list(words.word()?)? })
     }
 }
@@ -288,11 +288,11 @@ impl Row for Groups {
         format!("{kind} {}", words::structure(&group.record))
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<Gid> {
+    fn read_key(words: &mut Fields<'_>) -> Option<Gid> {
         words.gid()
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Group> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Group> {
         let permanent = match words.word()? {
             "permanent" => true,
             "transient" => false,
@@ -315,11 +315,11 @@ impl Row for Members {
         format!("{} {:#x} {asked}", member.port_gid, member.state.0)
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<MemberKey> {
+    fn read_key(words: &mut Fields<'_>) -> Option<MemberKey> {
         Some((words.gid()?, words.guid()?))
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Member> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Member> {
         let port_gid = words.gid()?;
         let state = JoinState(u8::try_from(words.number()?).ok()?);
         let proxy = match words.word()? {
@@ -343,11 +343,11 @@ impl Row for Services {
         format!("{until} {}", words::octets(&service.record.bytes()))
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<ServiceKey> {
+    fn read_key(words: &mut Fields<'_>) -> Option<ServiceKey> {
         Some((words.number()?, words.gid()?, u16::try_from(words.number()?).ok()?))
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Service> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Service> {
         let until = match words.word()? {
             "ever" => None,
             nanos => Some(Time(nanos.parse().ok()?)),
@@ -369,7 +369,7 @@ impl Row for Subscriptions {
         format!("{} {trust} {}", subscription.sl, words::structure(&subscription.info))
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<Subscriber> {
+    fn read_key(words: &mut Fields<'_>) -> Option<Subscriber> {
         let (port, lid, qp) = (words.guid()?, words.decimal()?, words.decimal()?);
         let (lid, qp) = (Lid(u16::try_from(lid).ok()?), u32::try_from(qp).ok()?);
         let to: [u8; 40] = words::unoctets(words.word()?)?.try_into().ok()?;
@@ -378,7 +378,7 @@ impl Row for Subscriptions {
         Some(Subscriber { port, lid, qp, to })
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Subscription> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Subscription> {
         let sl = u8::try_from(words.decimal()?).ok()?;
         let trusted = match words.word()? {
             "trusted" => true,
@@ -401,16 +401,16 @@ impl Row for Aliases {
         alias.to_string()
     }
 
-    fn read_key(words: &mut Words<'_>) -> Option<(Guid, u16)> {
+    fn read_key(words: &mut Fields<'_>) -> Option<(Guid, u16)> {
         Some((words.guid()?, u16::try_from(words.decimal()?).ok()?))
     }
 
-    fn read_value(words: &mut Words<'_>) -> Option<Guid> {
+    fn read_value(words: &mut Fields<'_>) -> Option<Guid> {
         words.guid()
     }
 }
 
-impl Words<'_> {
+impl Fields<'_> {
     fn place(&mut self) -> Option<Place> {
         Some((self.guid()?, PortNum(u8::try_from(self.decimal()?).ok()?)))
     }

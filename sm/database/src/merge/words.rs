@@ -6,12 +6,12 @@ use snin_fabric::Guid;
 use snin_mad::{Gid, Table};
 
 /// The words of a line, taken one by one.
-pub struct Words<'a> {
+pub struct Fields<'a> {
     rest: std::iter::Peekable<std::str::SplitAsciiWhitespace<'a>>,
 }
 
-impl<'a> Words<'a> {
-    /// Words are parted by white space.
+impl<'a> Fields<'a> {
+    /// Fields are parted by white space.
     pub fn new(line: &'a str) -> Self {
         Self { rest: line.split_ascii_whitespace().peekable() }
     }

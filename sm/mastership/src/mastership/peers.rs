@@ -10,9 +10,9 @@ use snin_protocol::Time;
 use super::questions::Way;
 use super::{MOST_PEERS, Mastership, Own};
 use crate::report::Report;
+use snin_sm_database::directed_route::DirectedRoute;
 use snin_sm_database::managers::Found;
 use snin_sm_database::records::{Database, Manager, Managers, Place};
-use snin_sm_database::trail::Trail;
 
 /// Another manager.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Peer {
     place: Option<Place>,
     at: String,
     lid: Lid,
-    trail: Option<Trail>,
+    route: Option<DirectedRoute>,
     pub(super) m_key: MKey,
     /// What it last said of itself, if it ever did.
     pub(super) info: Option<SmInfo>,
@@ -60,7 +60,7 @@ impl Peer {
     /// How it is reached. `master`: the address of the master, as ports know it.
     pub(super) fn ways(&self, master: Option<Lid>) -> Vec<Way> {
         let by_lid = Some(self.address(master)).filter(|&lid| lid != Lid::NONE).map(Way::Lid);
-        self.trail.map(Way::Directed).into_iter().chain(by_lid).collect()
+        self.route.map(Way::Directed).into_iter().chain(by_lid).collect()
     }
 
     /// Its address, as far as it is known.
@@ -171,7 +171,7 @@ impl Mastership {
                 peer.due = now + self.poll;
             }
             (peer.place, peer.at) = (Some(found.place), found.at);
-            (peer.lid, peer.trail, peer.m_key) = (found.lid, found.trail, found.m_key);
+            (peer.lid, peer.route, peer.m_key) = (found.lid, found.route, found.m_key);
             if let Some(info) = found.info {
                 (peer.unanswered, peer.waiting, peer.heard) = (0, false, Some(now));
                 (peer.unreached, peer.cleared) = (0, self.bursts.written);
@@ -217,7 +217,7 @@ impl Mastership {
         if !is_known {
             peer.at = format!("the port {}", info.guid);
             match way {
-                Way::Directed(trail) => peer.trail = Some(trail),
+                Way::Directed(route) => peer.route = Some(route),
                 Way::Lid(lid) => peer.lid = lid,
             }
         }

@@ -11,8 +11,8 @@ use snin_protocol::Time;
 
 use crate::control::Control;
 use snin_sm_database::config::Config;
+use snin_sm_database::directed_route::DirectedRoute;
 use snin_sm_database::mad_address::{Destination, LocalPort};
-use snin_sm_database::trail::Trail;
 
 /// Questions in flight; beyond them the oldest is forgotten.
 const MOST: usize = 1_024;
@@ -20,7 +20,7 @@ const MOST: usize = 1_024;
 /// How another manager is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    Directed(Trail),
+    Directed(DirectedRoute),
     Lid(Lid),
 }
 
@@ -35,14 +35,14 @@ impl Way {
             Route::Directed { .. } => {
                 let mut ports = smp.return_path.ports().to_vec();
                 ports.reverse();
-                DrPath::new(&ports).map(|path| Self::Directed(Trail { path, from: port }))
+                DrPath::new(&ports).map(|path| Self::Directed(DirectedRoute { path, from: port }))
             }
         }
     }
 
     const fn route(self) -> Route {
         match self {
-            Self::Directed(trail) => Route::directed(trail.path),
+            Self::Directed(route) => Route::directed(route.path),
             Self::Lid(_) => Route::Lid,
         }
     }
@@ -143,7 +143,7 @@ impl Questions {
 
     /// Asks an own port, by a path of no hops.
     pub(super) fn own_port(&mut self, port: LocalPort, now: Time) {
-        let way = Way::Directed(Trail::here(port));
+        let way = Way::Directed(DirectedRoute::here(port));
         let mad = Smp::get(PortInfo::ID, 0, way.route()).mad();
         self.put(Purpose::OwnPort(port), mad, way, VecDeque::new(), now + self.timeout);
     }
@@ -198,7 +198,7 @@ impl Questions {
 
     fn leaves_by(&self, way: Way) -> LocalPort {
         match way {
-            Way::Directed(trail) => trail.from,
+            Way::Directed(route) => route.from,
             Way::Lid(_) => self.seat,
         }
     }

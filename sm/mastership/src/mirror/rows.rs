@@ -11,7 +11,7 @@ use snin_protocol::Time;
 use snin_sm_database::keys::KeySecret;
 use snin_sm_database::merge::file::{line, record};
 use snin_sm_database::merge::row::{Lids, Row};
-use snin_sm_database::merge::words::{Words, octets, unoctets};
+use snin_sm_database::merge::words::{Fields, octets, unoctets};
 use snin_sm_database::merge::{Entry, Gathering, Snapshot};
 use snin_sm_database::records::{
     Aliases, Change, Database, Groups, Kind, Links, Members, Nodes, Ports, Programmed, Programs,
@@ -130,7 +130,7 @@ fn programs(guid: Guid, programmed: Option<&Programmed>) -> String {
     format!("tables {guid} {} {} {}\n", sum(linear), sum(multicast), sum(lanes))
 }
 
-fn sum(words: &mut Words<'_>) -> Option<Option<u64>> {
+fn sum(words: &mut Fields<'_>) -> Option<Option<u64>> {
     match words.peek()? {
         "none" => words.word().map(|_| None),
         _ => words.number().map(Some),
@@ -256,7 +256,7 @@ impl Gathered {
     }
 
     fn line(&mut self, line: &str) -> Option<()> {
-        let mut words = Words::new(line);
+        let mut words = Fields::new(line);
         match words.word()? {
             "lmc" => self.saved.lmc = Some(Lmc::new(words.decimal()?.try_into().ok()?)?),
             "tree" => {

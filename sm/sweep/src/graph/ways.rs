@@ -6,8 +6,8 @@ use snin_fabric::{Lid, PortNum};
 
 use super::{Graph, Port};
 use crate::query::{NodeId, PortId, Query};
+use snin_sm_database::directed_route::DirectedRoute;
 use snin_sm_database::mad_address::LocalPort;
-use snin_sm_database::trail::Trail;
 
 /// The most switches that a packet is followed through.
 const MOST_HOPS: usize = 64;
@@ -22,9 +22,9 @@ impl Graph {
     }
 
     /// The way of an SMP.
-    pub(crate) fn path(&self, query: Query) -> Option<Trail> {
+    pub(crate) fn path(&self, query: Query) -> Option<DirectedRoute> {
         match query {
-            Query::Own(port) => Some(Trail::here(port)),
+            Query::Own(port) => Some(DirectedRoute::here(port)),
             Query::Identify(end) | Query::Probe(end) | Query::Trial(end, _) => self.out_by(end),
             _ => match query.end() {
                 Some(end) => self.path_to(end),
@@ -35,24 +35,24 @@ impl Graph {
 
     /// The way of an SMP that is about one port. A switch answers for all of its ports; an end node takes
     /// writes to a port, and finds its partition table, only by that port (IBA 14.2.5.6, 14.2.5.7).
-    pub(crate) fn path_to(&self, end: PortId) -> Option<Trail> {
+    pub(crate) fn path_to(&self, end: PortId) -> Option<DirectedRoute> {
         let node = self.node(end.0);
         if node.is_switch() {
             return node.path;
         }
         match self.homes.at(end) {
-            Some(port) => Some(Trail::here(port)),
+            Some(port) => Some(DirectedRoute::here(port)),
             None => self.out_by(self.link(end)?.to),
         }
     }
 
     /// The way that leaves a node by a port: ways lead through switches that take writes, and begin at the
     /// manager's own ports.
-    fn out_by(&self, end: PortId) -> Option<Trail> {
+    fn out_by(&self, end: PortId) -> Option<DirectedRoute> {
         let (id, out) = end;
         let node = self.node(id);
         if !node.is_switch() {
-            return self.homes.at(end).and_then(|port| Trail::here(port).then(out));
+            return self.homes.at(end).and_then(|port| DirectedRoute::here(port).then(out));
         }
         node.path.filter(|_| !node.is_locked() || self.is_own(id))?.then(out)
     }
@@ -60,9 +60,9 @@ impl Graph {
     /// The ports that the way to a question's node leaves by, the nearest first.
     pub(crate) fn way(&self, query: Query) -> Vec<PortId> {
         let mut way = Vec::new();
-        let Some(trail) = self.path(query) else { return way };
-        let Some((mut at, _)) = self.homes.end(trail.from) else { return way };
-        for &port in trail.path.ports() {
+        let Some(route) = self.path(query) else { return way };
+        let Some((mut at, _)) = self.homes.end(route.from) else { return way };
+        for &port in route.path.ports() {
             let end = (at, PortNum(port));
             way.push(end);
             let Some(link) = self.link(end) else { break };
@@ -93,12 +93,12 @@ impl Graph {
     }
 
     /// Whether a question's SMP gets to its end along this way, for all that is known of cables.
-    pub(crate) fn leads(&self, query: Query, trail: &Trail) -> bool {
+    pub(crate) fn leads(&self, query: Query, route: &DirectedRoute) -> bool {
         // Which node is behind the last port is the question.
         let beyond = matches!(query, Query::Identify(_) | Query::Probe(_) | Query::Trial(..));
-        let known = trail.hops().saturating_sub(usize::from(beyond));
-        let Some((mut at, _)) = self.homes.end(trail.from) else { return false };
-        trail.path.ports()[..known].iter().all(|&port| {
+        let known = route.hops().saturating_sub(usize::from(beyond));
+        let Some((mut at, _)) = self.homes.end(route.from) else { return false };
+        route.path.ports()[..known].iter().all(|&port| {
             let next = self.link((at, PortNum(port))).map(|link| link.to.0);
             at = next.unwrap_or(at);
             next.is_some()
@@ -108,8 +108,8 @@ impl Graph {
     /// Finds the shortest way to every node anew, over the links that are left, from whichever own port is nearer.
     pub(crate) fn retrace(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.path = None);
-        let homes: Vec<(NodeId, Trail)> =
-            self.homes.known().map(|(port, (id, _))| (id, Trail::here(port))).collect();
+        let homes: Vec<(NodeId, DirectedRoute)> =
+            self.homes.known().map(|(port, (id, _))| (id, DirectedRoute::here(port))).collect();
         let mut queue = VecDeque::new();
         for (id, here) in homes {
             if self.node(id).path.is_none() {
@@ -123,9 +123,9 @@ impl Graph {
                 links.filter_map(|(num, port)| Some((num, port.link?.to.0))).collect();
             for (num, next) in ways {
                 if self.node(next).path.is_none()
-                    && let Some(trail) = self.out_by((id, num))
+                    && let Some(route) = self.out_by((id, num))
                 {
-                    self.node_mut(next).path = Some(trail);
+                    self.node_mut(next).path = Some(route);
                     queue.push_back(next);
                 }
             }
@@ -137,7 +137,7 @@ impl Graph {
         let home = self.homes.known().find(|(_, (node, _))| *node == id);
         let over = |(_, port): (PortNum, &Port)| self.out_by(port.link?.to);
         let path = match home {
-            Some((port, _)) => Some(Trail::here(port)),
+            Some((port, _)) => Some(DirectedRoute::here(port)),
             None => self.node(id).external().filter_map(over).min(),
         };
         self.node_mut(id).path = path;
@@ -170,7 +170,8 @@ mod tests {
         let mut graph = Graph::default();
         let own = node(&mut graph, 1, NodeType::ChannelAdapter, 1);
         graph.homes.settle(LocalPort(0), (own, PortNum(1)));
-        let trail = |ports: &[u8]| Some(Trail { path: DrPath::new(ports)?, from: LocalPort(0) });
+        let route =
+            |ports: &[u8]| Some(DirectedRoute { path: DrPath::new(ports)?, from: LocalPort(0) });
         let [a, b] = [2, 3].map(|guid| node(&mut graph, guid, NodeType::Switch, 4));
         let two_ports = node(&mut graph, 4, NodeType::ChannelAdapter, 2);
         let far = node(&mut graph, 5, NodeType::Switch, 4);
@@ -182,13 +183,13 @@ mod tests {
         join(&mut graph, b, 2, two_ports, 1);
         join(&mut graph, far, 1, two_ports, 2);
         graph.retrace();
-        assert_eq!(graph.node(two_ports).path, trail(&[1, 2, 2]));
+        assert_eq!(graph.node(two_ports).path, route(&[1, 2, 2]));
         assert_eq!(graph.node(far).path, None, "no way through an adapter");
 
         // A cable that moves takes the place of the one that was there.
         join(&mut graph, a, 2, far, 3);
         graph.retrace();
-        assert_eq!(graph.node(far).path, trail(&[1, 2]));
+        assert_eq!(graph.node(far).path, route(&[1, 2]));
         assert_eq!(graph.node(b).path, None);
         assert!(graph.link((b, PortNum(1))).is_none());
         assert_eq!(graph.isolate(far).len(), 2);
@@ -206,7 +207,7 @@ mod tests {
             join(&mut graph, x, p, y, q);
         }
         let path =
-            |graph: &Graph, id| graph.node(id).path.map(|trail| (trail.from.0, trail.hops()));
+            |graph: &Graph, id| graph.node(id).path.map(|route| (route.from.0, route.hops()));
         (0..2).for_each(|n| graph.homes.settle(LocalPort(n), (own, PortNum(n as u8 + 1))));
         graph.retrace();
         assert_eq!(

@@ -42,13 +42,13 @@ pub(super) enum Heard {
 pub(super) struct Subscriber {
     /// Whom to ask, by which port.
     administration: Option<(LocalPort, Origin)>,
-    asked: Option<Asked>,
+    asked: Option<Pending>,
     count: u32,
     is_subscribed: bool,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Pending {
     id: u32,
     attempts: u32,
     deadline: Time,
@@ -72,7 +72,7 @@ impl Subscriber {
         }
         self.count = self.count.wrapping_add(1);
         let id = FIRST.wrapping_add(self.count);
-        self.asked = Some(Asked { id, attempts: 1, deadline: now + PATIENCE });
+        self.asked = Some(Pending { id, attempts: 1, deadline: now + PATIENCE });
         self.request(id)
     }
 

@@ -16,7 +16,7 @@ use crate::events::Output;
 use crate::graph::{Node, Port, Trouble};
 use crate::query::{PortId, Query};
 use crate::smp;
-use snin_sm_database::judgement::{Ask, Judge, Judgement, LinkOrder};
+use snin_sm_database::judgement::{Judge, Judgement, LinkOrder, TestRequest};
 use snin_sm_database::records::Place;
 use snin_sm_database::seen::{LinkState, Neighbour, Seen, SeenPort, SeenSwitch};
 
@@ -41,7 +41,7 @@ pub(super) struct Trials {
     /// Configuration judges what was discovered before anything is computed.
     judged: bool,
     /// What came of questions that configuration had asked.
-    asked: VecDeque<(Place, Ask, bool)>,
+    asked: VecDeque<(Place, TestRequest, bool)>,
     /// Links of silent neighbours that were reset since a subnet was joined: each once. All go when it is written.
     cut_off: BTreeSet<Place>,
 }
@@ -253,17 +253,18 @@ impl Sweep {
     }
 
     /// Asks the node behind a port, beside all other work.
-    fn ask(&mut self, (guid, port): Place, ask: Ask, now: Time) {
+    fn ask(&mut self, (guid, port): Place, ask: TestRequest, now: Time) {
         let place = (guid, port);
         let far = self.graph.find(guid).and_then(|node| self.graph.link((node, port)));
         let is_trunk = far.is_some_and(|link| self.graph.node(link.to.0).is_switch());
         // Where no agent can be the switch answers.
-        let ask = if ask == Ask::Agent && is_trunk { Ask::Application } else { ask };
+        let ask =
+            if ask == TestRequest::Agent && is_trunk { TestRequest::Application } else { ask };
         match ask {
-            Ask::Counters(end) => return self.read_counters(place, end, now),
-            Ask::Messages(messages) => return self.test_link(place, ask, messages, now),
-            Ask::Agent => return self.test_link(place, ask, 1, now),
-            Ask::Node | Ask::Application => {}
+            TestRequest::Counters(end) => return self.read_counters(place, end, now),
+            TestRequest::Messages(messages) => return self.test_link(place, ask, messages, now),
+            TestRequest::Agent => return self.test_link(place, ask, 1, now),
+            TestRequest::Node | TestRequest::Application => {}
         }
         let end = self.graph.find(guid).map(|node| (node, port));
         let query = end.map(|end| Query::Trial(end, ask));
@@ -278,15 +279,19 @@ impl Sweep {
     }
 
     /// An answer to one of those questions: it has to say what discovery heard.
-    pub(super) fn trial_answered(&mut self, end: PortId, ask: Ask, answer: Option<&Mad>) {
+    pub(super) fn trial_answered(&mut self, end: PortId, ask: TestRequest, answer: Option<&Mad>) {
         let behind = self.graph.link(end).map(|link| self.graph.node(link.to.0));
         let well = answer.zip(behind).is_some_and(|(mad, node)| match ask {
-            Ask::Node => mad.attribute::<NodeInfo>().is_ok_and(|i| i.node_guid == node.guid()),
-            Ask::Application => mad.attribute::<NodeDescription>().is_ok_and(|description| {
-                let said = printable(description.text.text().trim()).to_string();
-                node.name.as_deref().is_none_or(|name| name == said)
-            }),
-            Ask::Counters(_) | Ask::Messages(_) | Ask::Agent => false,
+            TestRequest::Node => {
+                mad.attribute::<NodeInfo>().is_ok_and(|i| i.node_guid == node.guid())
+            }
+            TestRequest::Application => {
+                mad.attribute::<NodeDescription>().is_ok_and(|description| {
+                    let said = printable(description.text.text().trim()).to_string();
+                    node.name.as_deref().is_none_or(|name| name == said)
+                })
+            }
+            TestRequest::Counters(_) | TestRequest::Messages(_) | TestRequest::Agent => false,
         });
         let place = (self.graph.node(end.0).guid(), end.1);
         self.trials.asked.push_back((place, ask, well));

@@ -6,7 +6,7 @@ use snin_protocol::Time;
 
 use super::Sweep;
 use crate::events::Output;
-use snin_sm_database::judgement::{Ask, Judge};
+use snin_sm_database::judgement::{Judge, TestRequest};
 use snin_sm_database::records::Place;
 
 /// A controller that has not answered by then is none: it tries three peers at most, each for five seconds and a
@@ -18,8 +18,8 @@ const PATIENCE: Time = Time::secs(20);
 #[derive(Default)]
 pub(super) struct LinkTests {
     issued: u32,
-    running: BTreeMap<u32, (Place, Ask, Time)>,
-    done: VecDeque<(Place, Ask, Option<u32>)>,
+    running: BTreeMap<u32, (Place, TestRequest, Time)>,
+    done: VecDeque<(Place, TestRequest, Option<u32>)>,
 }
 
 impl LinkTests {
@@ -45,7 +45,7 @@ impl LinkTests {
     pub(super) fn report(&mut self, configuration: &mut dyn Judge, now: Time) {
         while let Some((place, ask, arrived)) = self.done.pop_front() {
             match ask {
-                Ask::Messages(asked) => {
+                TestRequest::Messages(asked) => {
                     configuration.messages_arrived(place, asked, arrived, now);
                 }
                 _ => configuration.answered(place, ask, arrived > Some(0), now),
@@ -56,7 +56,7 @@ impl LinkTests {
 
 impl Sweep {
     /// Has the agent behind a port send so many messages.
-    pub(super) fn test_link(&mut self, place: Place, ask: Ask, messages: u32, now: Time) {
+    pub(super) fn test_link(&mut self, place: Place, ask: TestRequest, messages: u32, now: Time) {
         let link = self.graph.find(place.0).and_then(|node| self.graph.link((node, place.1)));
         let far = link.map(|link| link.to).filter(|far| !self.graph.node(far.0).is_switch());
         let Some(port) = far.and_then(|far| self.graph.port(far)?.guid) else {

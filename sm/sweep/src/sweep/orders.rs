@@ -181,7 +181,7 @@ impl Sweep {
                         place: self.place(end),
                         at: self.graph.port_name(end),
                         lid,
-                        trail: self.graph.path_to(end),
+                        route: self.graph.path_to(end),
                         m_key: self.graph.key_to_ask(Query::ReadManager(id, PortNum(num)), 0),
                         info: port.manager.clone(),
                     },

@@ -132,8 +132,8 @@ impl Sweep {
         }
         let write = PortWrite { address: Some((held.lid, held.lmc)), ..PortWrite::default() };
         let info = port_info(&self.graph, end, write, &self.config, manager)?;
-        let (key, trail) = (self.graph.key_to_show(end, 0), self.graph.path_to(end)?);
-        Some((trail.from, smp::set(key, trail.path, end.1.0.into(), &info)))
+        let (key, route) = (self.graph.key_to_show(end, 0), self.graph.path_to(end)?);
+        Some((route.from, smp::set(key, route.path, end.1.0.into(), &info)))
     }
 
     /// A port was told, or did not say so: then it is read again.

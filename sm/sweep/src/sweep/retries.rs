@@ -8,7 +8,7 @@ use crate::graph::Lock;
 use crate::query::{PortId, Query};
 use crate::smp;
 use crate::transactions::Late;
-use snin_sm_database::trail::Trail;
+use snin_sm_database::directed_route::DirectedRoute;
 
 impl Sweep {
     /// No survey but one of everything waits for a node that is silent: others may have something to be
@@ -38,7 +38,7 @@ impl Sweep {
             return;
         }
         let graph = &self.graph;
-        let other = |query, asked: &Trail| {
+        let other = |query, asked: &DirectedRoute| {
             let way = graph.path(query).filter(|way| way != asked)?;
             (!graph.leads(query, asked)).then_some(way)
         };

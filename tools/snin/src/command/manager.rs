@@ -9,7 +9,7 @@ use serde_json::Value;
 use snin_daemon::control::Connection;
 use snin_fabric::Guid;
 use snin_protocol::operator::manager::{
-    Activity, GetDatabase, GetDump, GetEvents, GetStatus, GetTables, KeptBy, ManagerPort,
+    Activity, GetDatabase, GetDump, GetEvents, GetStatus, GetTables, ManagerPort, MasterSm,
     ReportHealth, RotateKeys, Smps, Status, Subnet, Sweep, Tables,
 };
 use snin_protocol::operator::{Document, Event, Events, Operation};
@@ -51,7 +51,7 @@ fn describe<W: Write>(status: &Status, out: &mut Output<W>) -> Result<(), Failur
              hosts have to ask for their paths again"
         ))?;
     }
-    if let Some(KeptBy { lid, reports_changes, reports }) = status.kept_by {
+    if let Some(MasterSm { lid, reports_changes, reports }) = status.master_sm {
         let said = if reports_changes {
             format!("it reports changes, {reports} so far")
         } else {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
-use snin_daemon::record::{self, Outcome};
+use snin_daemon::record::{self, OutputDigest};
 use snin_daemon::replay::{Replay, Replayed};
 use snin_protocol::Time;
 
@@ -27,7 +27,7 @@ struct Report {
     outputs: u64,
     digest: u64,
     /// What came out of the recorded core; none of a recording that did not end well.
-    recorded: Option<Outcome>,
+    recorded: Option<OutputDigest>,
     /// Whether both are the same, where both are known.
     same: Option<bool>,
     /// Whether the file ends within an entry, which is left out.

@@ -26,7 +26,7 @@ use snin_protocol::software_port::socket;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::Outlets;
-use snin_sm::daemon::recording::{Made, Tape};
+use snin_sm::daemon::recording::{EventRecorder, Made};
 use snin_sm::daemon::run::{Clock as SmClock, Daemon};
 use snin_sm::daemon::settings::Settings;
 use snin_sm::daemon::storage::Storage;
@@ -159,7 +159,9 @@ pub(crate) fn manage(
         config.partitions = text.parse().unwrap();
     }
     let made = Made { config, saved, kept: said, epoch: clock.epoch() };
-    let tape = record.map_or(Tape::none(), |file| Tape::create(file, &made, clock.now()).unwrap());
+    let recorder = record.map_or(EventRecorder::none(), |file| {
+        EventRecorder::create(file, &made, clock.now()).unwrap()
+    });
     let core = made.core().unwrap();
     let choice = Choice::Ibsim { name: emulation.name().to_owned(), host: None };
     let port =
@@ -167,7 +169,7 @@ pub(crate) fn manage(
     let outlets = Outlets::open(&settings, None, log).unwrap();
     let storage = Storage::new(memory, kept);
     let daemon = Daemon::new(clock, core, storage, vec![port], outlets).unwrap();
-    daemon.recorded(tape).once().unwrap()
+    daemon.recorded(recorder).once().unwrap()
 }
 
 /// Agents that say what they are told to.

@@ -18,7 +18,7 @@ pub trait Published: View {
 }
 
 /// What the sweep knows of ports and switches that no record of the database says.
-pub trait Held {
+pub trait FabricState {
     /// The port at which this manager sits.
     fn own_guid(&self) -> Option<Guid>;
 

@@ -7,14 +7,14 @@ use crate::mad_address::LocalPort;
 
 /// A directed route, and the local port by which it begins. The shorter one sorts first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Trail {
+pub struct DirectedRoute {
     /// The ports by which it leaves each node.
     pub path: DrPath,
     /// Where it begins.
     pub from: LocalPort,
 }
 
-impl Trail {
+impl DirectedRoute {
     /// To the node that the local port belongs to.
     pub const fn here(from: LocalPort) -> Self {
         Self { path: DrPath::HERE, from }

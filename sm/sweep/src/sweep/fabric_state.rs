@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use snin_fabric::multicast::{BLOCK, POSITION};
 use snin_fabric::{Guid, PortNum};
 use snin_mad::PKey;
-use snin_sm_database::held::Held;
+use snin_sm_database::fabric_state::FabricState;
 use snin_sm_database::partition_plan::PartitionPlan;
 
 use super::Sweep;
 use super::lanes::every;
 use crate::partitioning::key_plans;
 
-impl Held for Sweep {
+impl FabricState for Sweep {
     fn own_guid(&self) -> Option<Guid> {
         Self::own_guid(self)
     }
