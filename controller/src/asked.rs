@@ -357,7 +357,8 @@ fn why(core: &Core, asked: &GetWhy) -> Result<Why, ApiError> {
     let collective = core.collective_between(ends).map(|(owner, _)| owner.to_owned());
     let all = connections.iter().all(|status| status.why.is_none() && status.tree.is_some());
     let granted = collective.is_some() || all && !connections.is_empty();
-    Ok(Why { from: name(ends.0), to: name(ends.1), granted, collective, connections })
+    let found_trees = core.found_trees(ends);
+    Ok(Why { from: name(ends.0), to: name(ends.1), granted, collective, connections, found_trees })
 }
 
 fn path(core: &Core, asked: &GetPath) -> Result<Path, ApiError> {

@@ -33,6 +33,7 @@ struct Seen<'a> {
     slices: usize,
     broken: usize,
     requests: usize,
+    found_tables: bool,
     control: Option<&'a Control>,
     credentials: Option<&'a Credentials>,
     /// By the beginning of their names.
@@ -62,6 +63,7 @@ pub(crate) fn page(daemon: &Daemon) -> String {
         slices: slices.len(),
         broken: slices.iter().filter(|slice| !slice.whole).count(),
         requests: core.map_or(0, |core| core.frames().count()),
+        found_tables: core.is_some_and(|core| core.view().choices().is_some()),
         control: Some(&daemon.outlets.control),
         credentials: daemon.listen.credentials.as_deref(),
         tallies: tallies.into_iter().filter_map(|(of, tally)| Some((of, &**tally?))).collect(),
@@ -86,6 +88,7 @@ pub fn names() -> Vec<(String, String)> {
         slices: 0,
         broken: 0,
         requests: 0,
+        found_tables: false,
         control: None,
         credentials: None,
         tallies: [API, AGENT, MANAGER].map(|of| (of, &tally)).into(),
@@ -128,6 +131,9 @@ impl Seen<'_> {
         page.gauge("snin_controller_followers", help, self.journal.followers() as f64);
         let help = "Clients that followed events and were cut off: they did not read, or made room";
         page.counter("snin_controller_followers_cut_off", help, self.journal.cut_off());
+        let help =
+            "Whether the tables are those of another manager, which changes them as it likes";
+        page.gauge("snin_controller_found_tables", help, f64::from(u8::from(self.found_tables)));
         page.gauge("snin_controller_slices", "Slices", self.slices as f64);
         let help = "Slices that lack links which cables that are cut took away";
         page.gauge("snin_controller_slices_broken", help, self.broken as f64);

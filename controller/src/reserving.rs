@@ -39,7 +39,8 @@ impl Daemon {
     pub(crate) fn slices(&self) -> Result<Slices, ApiError> {
         let core = self.core()?;
         let slices = core.slices().iter().map(|status| slice(core, status)).collect();
-        Ok(Slices { slices, free_hosts: core.free_hosts() })
+        let found_tables = core.view().choices().is_some();
+        Ok(Slices { slices, free_hosts: core.free_hosts(), found_tables })
     }
 
     /// Users of a host have reservations of their own through its agent.

@@ -34,7 +34,7 @@ const MOST_FRAME: usize = 256 << 20;
 /// The most bytes of the first line.
 const LONGEST_HEAD: u64 = 256;
 
-/// Nothing in a frame is longer than a frame may be, whatever its bytes say.
+/// A length that a frame's bytes give is at most that of a whole frame.
 const CONFIG: Configuration<LittleEndian, Varint, Limit<MOST_FRAME>> =
     bincode::config::standard().with_limit::<MOST_FRAME>();
 

@@ -35,7 +35,7 @@ fn an_agent_does_again_what_it_did() {
     for (number, event) in (1_u64..).zip(told) {
         let now = Time::millis(number * 100);
         recorder.write(now, event.as_ref()).unwrap();
-        agent.tell(event, now).unwrap();
+        agent.handle(event, now).unwrap();
         while let Some(output) = agent.poll_output() {
             recorder.output(&Replaying::compared(&output).unwrap());
         }

@@ -1,5 +1,5 @@
 //! `#[serde(with = "snin_protocol::view_frames")]`: a view as its version and the frames in which a manager would
-//! say it. Whoever reads it computes the tables again.
+//! say it. The reader computes the tables again.
 
 use std::sync::Arc;
 

@@ -43,7 +43,7 @@ pub enum Order {
 /// What came of an event, where somebody waits for it. Nothing changes where something was refused.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Answer {
-    /// Nobody does.
+    /// No caller waits for an answer.
     #[default]
     None,
     /// Whether there is something new of a slice, or why it is not made.

@@ -229,8 +229,8 @@ impl Handle {
         for &method in methods {
             mask[usize::from(method) / BITS] |= 1 << (usize::from(method) % BITS);
         }
-        // Whatever the kernel's reason, the library says -EPERM, which is -1, and leaves the reason in `errno`.
-        // SAFETY: `mask` is 16 bytes, as the header says, and lives through the call.
+        // The library says -EPERM, which is -1, for every reason of the kernel's, and leaves the reason in
+        // `errno`. SAFETY: `mask` is 16 bytes, as the header says, and lives through the call.
         let agent = unsafe { umad_register(self.0, class.into(), version.into(), 0, &mut mask) };
         if agent < 0 { Err(failed(agent)) } else { Ok(agent) }
     }

@@ -39,8 +39,12 @@ impl Simulated for BesideOpenSm {
 
 impl BesideOpenSm {
     fn start(recipe: &str, folder: &Path) -> Self {
+        Self::start_with(recipe, folder, &[])
+    }
+
+    fn start_with(recipe: &str, folder: &Path, more: &[&str]) -> Self {
         let mut command = snin();
-        command.args(["up", recipe, "--manager", "opensm", "--folder"]).arg(folder);
+        command.args(["up", recipe, "--manager", "opensm", "--folder"]).arg(folder).args(more);
         let mut up = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         // It says when all is up.
         let mut byte = [0; 1];
@@ -207,6 +211,39 @@ fn slices_stand_on_the_tables_of_the_manager_that_stays() -> Result<(), JudgeErr
     let all = || ask(json!({ "command": "collective", "owner": "job/1", "kind": "all-to-all" }));
     assert_eq!(all()["collective"]["max_link_load"], 1);
     wait("all members may send", || all()["collective"]["granted"] == 8);
+    Ok(())
+}
+
+/// With one address a port there is no choice: admission alone keeps connections apart, and the answer says so.
+#[test]
+fn with_one_address_a_port_the_answer_says_that_there_is_no_choice() -> Result<(), JudgeError> {
+    let folder = tempfile::tempdir().unwrap();
+    let up = BesideOpenSm::start_with("clos:8,4,4", &folder.path().join("run"), &["--lmc", "0"]);
+    let walker = up.walker()?;
+    let mut hosts: Vec<(End, u64)> = walker.hosts.iter().map(|(&port, &end)| (end, port)).collect();
+    hosts.sort_unstable();
+    let guid = |place: usize| format!("0x{:016x}", hosts[place % hosts.len()].1);
+    let sends: Vec<Value> = (0..hosts.len())
+        .map(|place| {
+            let (from, peer) = (guid(place), guid(place + 5));
+            json!({ "from": from, "peer": peer, "count": 1_000_000, "size": 4096 })
+        })
+        .collect();
+    up.ask("agents-0.sock", &json!({ "command": "send_all", "sends": sends }));
+    wait("some are granted", || up.granted().len() > 1);
+    owners(&walker, &up.granted()).unwrap();
+    let why =
+        up.ask("controller.sock", &json!({ "command": "why", "from": guid(0), "to": guid(5) }));
+    assert_eq!(why["found_trees"], 1, "{why:#}");
+    let slices = up.ask("controller.sock", &json!({ "command": "slices" }));
+    assert_eq!(slices["found_tables"], true);
+    let mut command = snin();
+    command.args(["controller", "why"]).args([guid(0), guid(5)]);
+    let output = command.arg("--socket").arg(up.folder.join("controller.sock")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line =
+        "1 tree (tables of another manager), one leads there: a connection waits for its links";
+    assert!(said.contains(line), "{said}");
     Ok(())
 }
 

@@ -83,6 +83,10 @@ fn a_permutation_is_granted_on_tables_that_opensm_wrote() -> Result<(), JudgeErr
         assert_no_link_twice(&report, &walker, engine);
         // The fewer addresses, the fewer choices; at LMC 0 there is one way a pair.
         let rows = report["by_lmc"].as_array().unwrap();
+        assert_eq!(rows.len(), 6, "{engine}: beyond these tables what others could carry");
+        let (rows, beyond) = rows.split_at(4);
+        assert!(beyond.iter().all(|row| row["own_granted_share"] == 1.0), "{engine}: {beyond:?}");
+        assert!(beyond.iter().all(|row| row.get("granted_share").is_none()), "{engine}");
         let least: Vec<u64> = rows.iter().map(|row| row["least_trees"].as_u64().unwrap()).collect();
         assert_eq!(least, [1, 2, 4, 8], "{engine}");
         let share = |row: &Value| row["granted_share"].as_f64().unwrap();
@@ -94,6 +98,9 @@ fn a_permutation_is_granted_on_tables_that_opensm_wrote() -> Result<(), JudgeErr
 #[test]
 fn with_one_address_a_port_admission_still_keeps_connections_apart() -> Result<(), JudgeError> {
     let (report, walker) = packed("minhop", 0)?;
+    let advice = &report["advice"];
+    assert_eq!((&advice["lmc"], &advice["routing_engine"]), (&3.into(), &"minhop".into()));
+    assert_eq!(advice["lids"], 128 * 8);
     let window = &report["window"];
     assert!(window["granted"].as_u64() < window["requested"].as_u64(), "{window}");
     assert_no_link_twice(&report, &walker, "minhop at LMC 0");

@@ -194,7 +194,7 @@ impl Fabric {
     }
 
     /// The links that slices can be made of. On tables that were found these are the trees along which leaves
-    /// reach all of each other's hosts: whatever the job's programs send, every pair has every tree of its slice.
+    /// reach all of each other's hosts: every pair inside then has every tree of its slice.
     pub(super) fn shape_of_slices(&self) -> Option<Cow<'_, Shape>> {
         let shape = self.shape.as_ref()?;
         let Some(choices) = self.view.choices() else { return Some(Cow::Borrowed(shape)) };

@@ -1,5 +1,7 @@
 //! Why a connection is granted or waits, as of the window decided last.
 
+use std::collections::BTreeSet;
+
 use snin_fabric::hosts::HostId;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::ConnectionNumber;
@@ -23,6 +25,14 @@ pub struct ConnectionStatus {
 }
 
 impl Core {
+    /// On another manager's tables: how many trees lead from one host to another on another leaf. Of a pair with
+    /// one tree a connection can only wait for the links of that tree.
+    pub fn found_trees(&self, ends: (HostId, HostId)) -> Option<usize> {
+        let choices = self.fabric.view.choices().filter(|_| !self.fabric.on_one_leaf(ends))?;
+        let found = choices.from(self.fabric.host(ends.0)?.switch, ends.1).iter();
+        Some(found.map(|&(tree, _)| tree).collect::<BTreeSet<TreeId>>().len())
+    }
+
     /// All that is asked for from one host to another.
     pub fn connections_between(&self, ends: (HostId, HostId)) -> Vec<ConnectionStatus> {
         let port = |host| self.fabric.port(host);

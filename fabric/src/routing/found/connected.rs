@@ -56,7 +56,7 @@ impl TreeChoices {
 }
 
 /// As many of `count` places as stay when the one with most others that it does not reach goes, until each reaches
-/// each. A place that is left alone reaches nobody, and goes too.
+/// each. A place that is left alone reaches no other, and goes too.
 fn connected(count: usize, reach: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     let missing = |place: usize| (0..count).filter(|&other| !reach(place, other)).count();
     let mut missing: Vec<usize> = (0..count).map(missing).collect();

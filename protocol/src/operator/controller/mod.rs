@@ -366,6 +366,10 @@ pub struct Why {
     pub collective: Option<String>,
     /// The connections that are asked for.
     pub connections: Vec<ConnectionStatus>,
+    /// On tables of another manager: how many trees lead from the one leaf to the host on the other. With one
+    /// there is no choice, and what others have is waited for.
+    #[serde(default)]
+    pub found_trees: Option<usize>,
 }
 
 /// A connection that is asked for, as of the last window.

@@ -16,6 +16,9 @@ pub struct Slices {
     pub slices: Vec<Slice>,
     /// Hosts that are in none, where the fabric has trees.
     pub free_hosts: Option<u32>,
+    /// Whether the trees are those of another manager's tables, which changes them as it likes.
+    #[serde(default)]
+    pub found_tables: bool,
 }
 
 /// Hosts, and links that only they use.

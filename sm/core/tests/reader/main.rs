@@ -3,7 +3,7 @@
 
 mod subnet;
 
-use snin_emulator::Fault;
+use snin_emulator::{Fault, Health};
 use snin_fabric::routing::Engine;
 use snin_fabric::{Lid, NodeIndex, PortNum};
 use snin_mad::sa::{ComponentMask, SaNotice, SaRequest};
@@ -52,7 +52,7 @@ fn it_reads_all_and_writes_nothing() {
     let densest = (0..times.len()).map(|at| at + 1 - begin(at)).max().unwrap();
     assert!(densest <= most + most / 50, "{densest} in a second");
     assert_eq!(subnet.emulator.stats().writes, writes);
-    // Nobody takes it for a manager.
+    // The kept manager does not take it for a manager.
     assert!(subnet.kept.core.manager().noticed().1.is_empty());
 }
 
@@ -193,4 +193,50 @@ fn a_switch_that_hides_is_named_and_the_rest_is_read() {
     assert!(named.iter().all(|line| line.starts_with("nobody answers behind spine")), "{named:?}");
     let view = &subnet.reader.views.last().unwrap().1;
     assert_eq!((view.routing().hosts.len(), subnet.reader.is_paused()), (28, false));
+}
+
+/// A switch that falls silent while its table is read is named; what it told of it is not granted on, nor are
+/// hosts behind it.
+#[test]
+fn a_table_that_is_half_read_is_not_granted_on() {
+    // Four blocks a table.
+    let kept = Config { lmc: Some(3), ..Config::default() };
+    let mut subnet = Subnet::new(RECIPE, kept, Config::default());
+    let spine = subnet.port("spine1", 0);
+    let spine = subnet.topology.port(spine).node;
+    subnet.begin();
+    // Readings of about 0.25 s: in the midst of the first.
+    subnet.run(Time::millis(120));
+    assert_eq!(subnet.reader.views.len(), 0);
+    subnet.strike(Fault::Agent(spine, Health::Dead));
+    subnet.run(Time::secs(20));
+    let named = subnet.reader.named();
+    assert!(named.iter().any(|line| line.contains("spine1") || line.contains("leaf")), "{named:?}");
+    let view = &subnet.reader.views.last().unwrap().1;
+    let switches: Vec<&str> =
+        view.topology().switches().map(|node| &*view.topology().node(node).name).collect();
+    assert!(!switches.contains(&"spine1"), "{switches:?}");
+    let usable = view.routing().forest.trees().iter().filter(|tree| {
+        let leaves = &view.routing().shape.as_ref().unwrap().leaves;
+        leaves.iter().any(|&leaf| !view.unusable().contains(&(leaf, tree.id)))
+    });
+    assert_eq!((usable.count(), subnet.reader.is_paused()), (3, false));
+}
+
+/// 648 hosts, 54 switches: how long until they may be granted on, by the number of their addresses.
+#[test]
+#[allow(clippy::disallowed_macros, reason = "what is measured is printed")]
+fn large_fabrics_are_read_within_seconds() {
+    for (lmc, most) in [(0, 8), (4, 30)] {
+        let kept = Config { lmc: Some(lmc), ..Config::default() };
+        let mut subnet =
+            Subnet::with_time("clos:36,18,18", kept, Config::default(), Time::secs(20));
+        let begin = subnet.emulator.now();
+        subnet.begin();
+        subnet.run(Time::secs(most));
+        let Some((at, view)) = subnet.reader.views.first() else { panic!("nothing is read") };
+        assert_eq!(view.routing().hosts.len(), 648);
+        let gets = subnet.reader.sent(Method::Get);
+        println!("648 hosts, LMC {lmc}: granted on after {}; {gets} Gets in {most} s", *at - begin);
+    }
 }

@@ -125,6 +125,11 @@ impl Side {
 impl Subnet {
     /// The subnet is up; the reader has not begun.
     pub(crate) fn new(recipe: &str, kept: Config, reader: Config) -> Self {
+        Self::with_time(recipe, kept, reader, Time::secs(2))
+    }
+
+    /// The same, where the kept manager has so long.
+    pub(crate) fn with_time(recipe: &str, kept: Config, reader: Config, time: Time) -> Self {
         let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();
         let mut emulator = Emulator::new(&topology, Hardware::default());
         let adapters = topology.nodes().filter(|&n| topology.node(n).kind == NodeKind::Adapter);
@@ -136,7 +141,7 @@ impl Subnet {
         let mut subnet = Self { topology, emulator, kept, reader };
         let now = subnet.emulator.now();
         subnet.kept.core.handle(Event::Start, now);
-        subnet.run(Time::secs(2));
+        subnet.run(time);
         assert!(subnet.kept.core.is_idle() && subnet.kept.core.view().is_some());
         subnet
     }

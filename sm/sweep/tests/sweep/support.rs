@@ -192,7 +192,7 @@ impl Lab {
                     Output::Served(groups) => self.served = groups,
                     Output::Save(saved) => self.saved = saved,
                     Output::Report(report) => self.reports.push(report),
-                    // Nobody judges ports here.
+                    // There is no judge of ports here.
                     Output::Answer { .. } | Output::TestLink { .. } => unreachable!(),
                 }
             }

@@ -145,7 +145,16 @@ fn link_test<W: Write>(
 }
 
 fn why<W: Write>(answer: &Why, out: &mut Output<W>) -> Result<(), Failure> {
-    let Why { from, to, collective, connections, .. } = answer;
+    let Why { from, to, collective, connections, found_trees, .. } = answer;
+    if let Some(trees) = found_trees {
+        let choice = match trees {
+            0 => "none leads there: nothing can be granted",
+            1 => "one leads there: a connection waits for its links",
+            _ => "one of them is granted",
+        };
+        let noun = if *trees == 1 { "tree" } else { "trees" };
+        out.line(format!("{from} to {to}: {trees} {noun}{FOUND}, {choice}"))?;
+    }
     if let Some(owner) = collective {
         out.line(format!("{from} to {to}: in its time slots of the collective of {owner}"))?;
     }

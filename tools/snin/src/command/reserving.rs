@@ -96,6 +96,9 @@ pub(crate) fn slice<W: Write>(asked: &cli::Slice, out: &mut Output<W>) -> Result
 
 fn list<W: Write>(answer: &Slices, out: &mut Output<W>) -> Result<(), Failure> {
     answer.slices.iter().try_for_each(|slice| out.line(one(slice)))?;
+    if answer.found_tables {
+        out.line("their trees are those of another manager's tables, which may change them")?;
+    }
     out.line(format!("{} hosts are in no slice", number(answer.free_hosts)))
 }
 

@@ -17,7 +17,9 @@ use crate::{Verdict, cli, input};
 /// How many routes that are no choice are named; all are counted.
 const NAMED: usize = 5;
 /// Rises when a key of the document changes its meaning or goes.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
+/// LMCs that are compared, of those tables and beyond.
+const COMPARED: u8 = 5;
 
 /// What `snin topo trees --json` prints.
 #[derive(Serialize)]
@@ -32,7 +34,8 @@ struct Report {
     /// Trees along which an address of every host leads to it from every switch with hosts: slices can be made of
     /// these anywhere.
     connected_trees: usize,
-    /// For the first 1, 2, 4, ... addresses of every host, as if there were no others.
+    /// For the first 1, 2, 4, ... addresses of every host, as if there were no others; beyond the tables' LMC what
+    /// other tables could carry.
     by_lmc: Vec<AtLmc>,
     /// What would carry more; none where these tables grant what the cables carry.
     advice: Option<Advice>,
@@ -52,13 +55,21 @@ struct Advice {
 #[derive(Serialize)]
 struct AtLmc {
     lmc: u8,
+    /// In these tables; absent beyond their LMC.
+    #[serde(flatten)]
+    found: Option<FoundAtLmc>,
+    /// Of the connections of random permutations, those that would get links of their own in one window on the
+    /// tables that snin-sm would write at this LMC; absent where the LMC does not fit.
+    own_granted_share: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct FoundAtLmc {
     /// Trees that lead from a switch with hosts to a host elsewhere: of the pair that has fewest, and on average.
     least_trees: usize,
     mean_trees: f64,
-    /// Of the connections of random permutations, those that get links of their own in one window.
+    /// Of the same connections, those that get links of their own.
     granted_share: f64,
-    /// The same on the tables that snin-sm would write at this LMC; absent where the LMC does not fit.
-    own_granted_share: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -111,21 +122,19 @@ pub(crate) fn run<W: Write>(
         .map(|n| input::traffic("permutation", args.seed + n, &topology, &routing))
         .collect::<Result<_, _>>()?;
     let mut by_lmc = Vec::new();
-    for lmc in (0..=lmc.bits()).filter_map(Lmc::new) {
+    let in_tables = lmc;
+    for lmc in (0..=lmc.bits().max(COMPARED)).filter_map(Lmc::new) {
         progress.step(format!("packing {} permutations at LMC {lmc}", permutations.len()));
-        let limited = choices.with_lmc(&routing, lmc);
-        let (least_trees, mean_trees) = trees_of_pairs(&routing, &limited);
-        let found = |demands: &[Demand]| plan_on_found(&topology, &routing, &limited, demands);
+        let found = (lmc <= in_tables).then(|| {
+            let limited = choices.with_lmc(&routing, lmc);
+            let (least_trees, mean_trees) = trees_of_pairs(&routing, &limited);
+            let plan = |demands: &[Demand]| plan_on_found(&topology, &routing, &limited, demands);
+            FoundAtLmc { least_trees, mean_trees, granted_share: share(&permutations, plan) }
+        });
         let own = Routing::compute(&topology, Engine::Trees, Some(lmc)).ok();
         let own =
             own.map(|own| share(&permutations, |demands| plan_window(&topology, &own, demands)));
-        by_lmc.push(AtLmc {
-            lmc: lmc.bits(),
-            least_trees,
-            mean_trees,
-            granted_share: share(&permutations, found),
-            own_granted_share: own,
-        });
+        by_lmc.push(AtLmc { lmc: lmc.bits(), found, own_granted_share: own });
     }
     let window = match &args.traffic {
         None => None,
@@ -232,12 +241,12 @@ fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> 
     out.line("LMC  trees a pair (least, mean)  permutation granted  on snin-sm's tables")?;
     for row in &report.by_lmc {
         let own = row.own_granted_share.map_or_else(|| "-".to_owned(), percent);
-        let (least, mean) = (row.least_trees, row.mean_trees);
-        let granted = percent(row.granted_share);
-        out.line(format_args!(
-            "{:>3}  {least:>17}, {mean:>9.2}  {granted:>19}  {own:>19}",
-            row.lmc
-        ))?;
+        let found = row.found.as_ref();
+        let trees = found.map(|at| format!("{}, {:>9.2}", at.least_trees, at.mean_trees));
+        let (trees, granted) =
+            (trees.unwrap_or_default(), found.map(|at| percent(at.granted_share)));
+        let granted = granted.unwrap_or_default();
+        out.line(format_args!("{:>3}  {trees:>28}  {granted:>19}  {own:>19}", row.lmc))?;
     }
     out.line(format_args!(
         "slices: {} of {trees} trees lead from every leaf to every host",
@@ -263,7 +272,10 @@ const LIDS: usize = 49_151;
 
 /// The engine of OpenSM's whose addresses of a port lead along most trees: `make bench-found`.
 fn advice(by_lmc: &[AtLmc], (trees, stages): (usize, usize), routing: &Routing) -> Option<Advice> {
-    by_lmc.last().filter(|last| last.least_trees < trees)?;
+    let last = by_lmc.iter().filter_map(|row| row.found.as_ref()).next_back()?;
+    if last.least_trees >= trees {
+        return None;
+    }
     let lmc = Lmc::at_least(trees).unwrap_or(Lmc::MAX);
     // Minhop leads all addresses of a port along few of the cores of three stages.
     let routing_engine = if stages == 3 { "dfsssp" } else { "minhop" };
