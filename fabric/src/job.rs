@@ -53,15 +53,15 @@ pub enum Mode {
     /// Links of its own, and trees that no other pair shares for the first host and the second, the third and the
     /// fourth, and so on.
     Pinned,
-    /// Links of its own, and for each host one tree for all that it sends, as a collective has it: a pattern of
-    /// [`PATTERNS`], of which the controller knows more.
+    /// Links of its own, and for each host one tree for all that it sends, as a collective has it: a pattern, of
+    /// which the controller knows more.
     Collective,
     /// Nothing.
     Off,
 }
 
-/// The patterns of collectives, by the word that they begin with: `halo:4x4`.
-pub const PATTERNS: [&str; 6] = ["ring", "bidir", "hd", "alltoall", "grid", "halo"];
+/// The patterns of collectives that have no dimensions; `grid:AxB` and `halo:AxB` have some.
+pub const PATTERNS: [&str; 4] = ["ring", "bidir", "hd", "alltoall"];
 
 impl Mode {
     /// By its name.
@@ -70,9 +70,21 @@ impl Mode {
             "slice" => Some(Self::Slice),
             "pinned" => Some(Self::Pinned),
             "off" => Some(Self::Off),
-            text if PATTERNS.contains(&text.split(':').next()?) => Some(Self::Collective),
-            _ => None,
+            text => is_pattern(text).then_some(Self::Collective),
         }
+    }
+}
+
+/// Whether a text names a pattern, a grid or halo with its dimensions.
+fn is_pattern(text: &str) -> bool {
+    let (name, dims) = text.split_once(':').unzip();
+    let has_dims = |dims: &str| {
+        let mut sizes = dims.split('x').map(|size| size.parse::<u16>().unwrap_or(0));
+        dims.split('x').count() <= 3 && sizes.all(|size| size > 0)
+    };
+    match name.unwrap_or(text) {
+        "grid" | "halo" => dims.is_some_and(has_dims),
+        name => dims.is_none() && PATTERNS.contains(&name),
     }
 }
 

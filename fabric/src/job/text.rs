@@ -234,11 +234,11 @@ mod tests {
         let said = text() + "sl 3\ncollective halo 2x2x1\n";
         let trees: JobTrees = said.parse().unwrap();
         assert_eq!((trees.to_string(), trees.collective()), (said, Some("halo 2x2x1")));
-        let modes = ["slice", "ring", "halo:4x4", "rings"].map(Mode::parse);
-        assert_eq!(
-            modes,
-            [Some(Mode::Slice), Some(Mode::Collective), Some(Mode::Collective), None]
-        );
+        let modes = ["slice", "ring", "halo:4x4"].map(Mode::parse);
+        assert_eq!(modes, [Some(Mode::Slice), Some(Mode::Collective), Some(Mode::Collective)]);
+        for wrong in ["rings", "ring:4", "halo", "halo:", "halo:4x", "grid:0x4", "grid:1x2x3x4"] {
+            assert_eq!(Mode::parse(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

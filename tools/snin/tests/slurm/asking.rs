@@ -1,5 +1,6 @@
 //! What users and admins ask for: the plugin's options, leaves, and a plugin of another Slurm.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,6 +18,7 @@ pub(super) fn options(cluster: &Cluster) {
     assert!(off.status.success() && off.stdout.trim_ascii().is_empty(), "{said}");
     for (option, line) in [
         ("--snin=all", "snin: --snin=all: slice, pinned, off, or ring, bidir, hd,"),
+        ("--snin=halo:4x", "snin: --snin=halo:4x: slice, pinned, off, or ring, bidir, hd,"),
         ("--snin-wait=soon", "snin: --snin-wait=soon: expected number at 0"),
     ] {
         let output = cluster.tried("srun", &[option, "-N1", "hostname"]);
@@ -33,6 +35,24 @@ pub(super) fn options(cluster: &Cluster) {
     let between = trees.hosts().chunks(2).filter(|two| two[0].leaf != two[1].leaf).count();
     let pins = said.lines().filter(|line| line.starts_with("pin ")).count();
     assert_eq!(pins, 2 * between, "{said}");
+}
+
+/// A pattern: each host has one tree for all that it sends to other leaves.
+pub(super) fn patterns(cluster: &Cluster) {
+    let rank = ["bash", "-c", "[ $SLURM_PROCID != 0 ] || cat $SNIN_JOB_FILE"];
+    let ring = ["--snin=ring", "--snin-wait=1m", "-N8", "-n8"];
+    let said = cluster.slurm("srun", &[&ring[..], &rank].concat());
+    let job: JobTrees = said.parse().unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!(job.collective(), Some("ring"), "{said}");
+    let mut crossing = 0;
+    for from in job.hosts() {
+        let others = job.hosts().iter().filter(|to| to.leaf != from.leaf);
+        let trees: BTreeSet<_> =
+            others.map(|to| job.way(from.lids.0, to.lids.0).unwrap().unwrap().tree).collect();
+        crossing += usize::from(!trees.is_empty());
+        assert!(trees.len() < 2, "{}: {trees:?}\n{said}", from.name);
+    }
+    assert!(crossing > 0, "{said}");
 }
 
 /// A plugin of another version is not installed, and a line says why.

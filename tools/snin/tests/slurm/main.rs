@@ -92,6 +92,7 @@ fn jobs_have_links_of_their_own_whatever_is_killed_meanwhile() {
         cluster.hosts, verdict.most, verdict.linked
     );
     asking::options(&cluster);
+    asking::patterns(&cluster);
     asking::another_slurm(&cluster);
     asking::leaves(&cluster);
     asking::topology_is_kept(&cluster);

@@ -157,7 +157,7 @@ impl Process<'_> {
     }
 
     /// The algorithms of Open MPI's `coll/tuned` whose messages go as the job's pattern does, by their numbers
-    /// there.
+    /// there (`ompi_info --param coll tuned --level 9` of Open MPI 5.0).
     fn openmpi_algorithms(&self, variables: &mut Vec<Variable>) {
         let algorithms: &[Variable] = &match self.pattern() {
             // Ring.
@@ -230,6 +230,27 @@ mod tests {
         let all = variables(&settings, TREES, false).unwrap();
         assert_eq!(value(&all, "UCX_IB_GID_INDEX"), Some("1"));
         assert_eq!(value(&all, "FI_VERBS_GID_INDEX"), Some("1"));
+    }
+
+    #[test]
+    fn a_jobs_pattern_chooses_the_algorithm() {
+        let chosen = |pattern: &str, name: &str| {
+            let text = format!("{TREES}collective {pattern}\n");
+            let all = variables(&Settings::default(), &text, false).unwrap();
+            assert_eq!(value(&all, "OMPI_MCA_coll_tuned_use_dynamic_rules"), Some("1"));
+            value(&all, name).map(str::to_owned)
+        };
+        let (reduce, all) =
+            ("OMPI_MCA_coll_tuned_allreduce_algorithm", "OMPI_MCA_coll_tuned_alltoall_algorithm");
+        assert_eq!(chosen("ring", reduce).as_deref(), Some("4"));
+        assert_eq!(chosen("ring", "NCCL_ALGO").as_deref(), Some("Ring"));
+        assert_eq!(chosen("hd", reduce).as_deref(), Some("6"));
+        assert_eq!(chosen("alltoall", all).as_deref(), Some("2"));
+        assert_eq!((chosen("alltoall", reduce), chosen("hd", "NCCL_ALGO")), (None, None));
+        for text in [TREES.to_owned(), format!("{TREES}collective halo 2x1x1\n")] {
+            let all = variables(&Settings::default(), &text, false).unwrap();
+            assert!(all.iter().all(|(name, _)| !name.contains("coll_tuned")), "{text}");
+        }
     }
 
     #[test]
