@@ -3,7 +3,8 @@
 use serde_json::json;
 use snin_controller_core::Core;
 use snin_controller_core::orders::Order;
-use snin_controller_core::window::{CollectiveError, CollectiveStatus, CollectiveWanted};
+use snin_controller_core::orders::{CollectiveError, CollectiveWanted};
+use snin_controller_core::window::CollectiveStatus;
 use snin_protocol::Time;
 use snin_protocol::collective::CollectiveKind;
 use snin_protocol::operator::controller::{Collective, CollectiveSet, SetCollective};

@@ -10,10 +10,10 @@
 use serde_json::{Value, json};
 use snin_controller_core::Core;
 use snin_controller_core::orders::Order;
-use snin_controller_core::window::{
-    Frame, FrameError, FrameStatus, MAX_FRAMES_OF_OWNER, SliceError, SliceHosts, SliceRecord,
-    SliceStatus,
+use snin_controller_core::orders::{
+    Frame, FrameError, MAX_FRAMES_OF_OWNER, SliceError, SliceHosts, SliceRecord, SliceStatus,
 };
+use snin_controller_core::window::FrameStatus;
 use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
 use snin_fabric::names::HostNames;

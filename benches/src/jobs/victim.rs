@@ -14,7 +14,7 @@ use snin_controller_core::Core;
 use snin_controller_core::config::Config;
 use snin_controller_core::events::Event;
 use snin_controller_core::orders::Order;
-use snin_controller_core::window::SliceHosts;
+use snin_controller_core::orders::SliceHosts;
 use snin_emulator::data::{self, Message, MessageId, Network, Transport};
 use snin_fabric::generate::Recipe;
 use snin_fabric::hosts::HostId;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use snin_controller_core::config::Policy;
 use snin_controller_core::events::Event;
-use snin_controller_core::window::{CollectiveError, CollectiveWanted, SliceHosts};
+use snin_controller_core::orders::{CollectiveError, CollectiveWanted, SliceHosts};
 use snin_fabric::Guid;
 use snin_fabric::routing::{Routing, RoutingOptions};
 use snin_protocol::Time;

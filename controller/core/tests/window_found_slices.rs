@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use snin_controller_core::Core;
 use snin_controller_core::events::Event;
-use snin_controller_core::window::{CollectiveWanted, SliceHosts};
+use snin_controller_core::orders::{CollectiveWanted, SliceHosts};
 use snin_fabric::hosts::HostId;
 use snin_fabric::job::JobTrees;
 use snin_fabric::{Guid, Lid, NodeIndex, PortNum, TreeId};

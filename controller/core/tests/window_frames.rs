@@ -3,7 +3,7 @@
 
 mod window_support;
 
-use snin_controller_core::window::{Frame, FrameError};
+use snin_controller_core::orders::{Frame, FrameError};
 use snin_protocol::message::Refusal;
 use snin_protocol::{ConnectionNumber, Time};
 use window_support::fabric::Fabric;

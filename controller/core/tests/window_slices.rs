@@ -10,7 +10,7 @@ use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use snin_controller_core::events::GrantStatus;
-use snin_controller_core::window::{SliceError, SliceHosts, SliceRecord, TreeName};
+use snin_controller_core::orders::{SliceError, SliceHosts, SliceRecord, TreeName};
 use snin_fabric::routing::RoutingTree;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum};
 use snin_protocol::{ConnectionNumber, Time};

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use snin_controller_core::window::{Frame, SliceRecord};
+use snin_controller_core::orders::{Frame, SliceRecord};
 use snin_daemon::shared::{Changes, Values};
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -179,10 +179,10 @@ fn list<T: DeserializeOwned>(
 
 #[cfg(test)]
 mod tests {
-    use snin_controller_core::window::{SliceHosts, TreeName};
+    use snin_controller_core::orders::{SliceHosts, TreeName};
     use snin_daemon::shared::Embedded;
 
-    use snin_controller_core::window::CollectiveWanted;
+    use snin_controller_core::orders::CollectiveWanted;
     use snin_protocol::collective::CollectiveKind;
 
     use super::*;

@@ -54,6 +54,8 @@ const SOON: Time = Time::millis(100);
 const LOOK: Time = Time::millis(100);
 /// After so many readings hosts that came or went between two of them are waited for no longer.
 const PATIENCE: u32 = 4;
+/// Switches that are reported on and wait to be looked at.
+const MOST_REPORTED: usize = 1024;
 /// What is said where the port of this machine does not answer.
 const MUTE: &str =
     "this machine's port answers no Get: where ports hide behind an M_Key, set m_key to it";
@@ -246,8 +248,8 @@ impl Reader {
         }
         self.outputs.extend(answer);
         match heard {
-            // As many as there are switches; what is reported of others is no cable of a route.
-            Heard::Switch(lid) if self.graph.holder(lid).is_some() => {
+            // Beyond, all cables have their turn in 100 ms anyway.
+            Heard::Switch(lid) if self.reported.len() < MOST_REPORTED => {
                 self.reported.insert(lid);
             }
             // No route of others moves: the next reading begins soon, and nothing is paused.
@@ -348,8 +350,13 @@ impl Reader {
             return;
         }
         let holder = |lid: Lid| self.graph.holder(lid).map(|(node, _)| node);
+        let reported = std::mem::take(&mut self.reported).into_iter().filter_map(holder);
+        // What is reported of a host is no cable of a route.
         let nodes: BTreeSet<NodeId> =
-            std::mem::take(&mut self.reported).into_iter().filter_map(holder).collect();
+            reported.filter(|&node| self.graph.node(node).is_switch()).collect();
+        if nodes.is_empty() {
+            return;
+        }
         self.begin_look(now, Some(&nodes));
     }
 

@@ -51,11 +51,6 @@ use frames::Frames;
 use ledger::{Claim, ClaimId, Ledger, Way};
 use slicing::Slicing;
 
-pub use crate::orders::{
-    CollectiveError, CollectiveWanted, Frame, FrameError, MAX_AHEAD, MAX_FRAMES,
-    MAX_FRAMES_OF_OWNER, MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus,
-    TreeName,
-};
 pub use collectives::CollectiveStatus;
 pub use frames::FrameStatus;
 pub use why::ConnectionStatus;

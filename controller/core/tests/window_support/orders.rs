@@ -3,7 +3,7 @@
 use snin_controller_core::Core;
 use snin_controller_core::events::Event;
 use snin_controller_core::orders::{Answer, Order};
-use snin_controller_core::window::{
+use snin_controller_core::orders::{
     CollectiveError, CollectiveWanted, Frame, FrameError, SliceError, SliceHosts, SliceRecord,
 };
 use snin_protocol::Time;

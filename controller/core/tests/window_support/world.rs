@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use snin_controller_core::Core;
 use snin_controller_core::config::Config;
 use snin_controller_core::events::{Event, Output, WindowReport};
-use snin_controller_core::window::SliceRecord;
+use snin_controller_core::orders::SliceRecord;
 use snin_fabric::view::PlannedView;
 use snin_fabric::{Guid, PortIndex};
 use snin_protocol::codec::{decode, encode};
